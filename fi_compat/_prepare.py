@@ -1,0 +1,64 @@
+"""Binds stable functions ahead of time; see ``fi_compat.prepare``."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from typing import Final
+
+from . import _bindings, _resolver
+from .errors import ConfigurationError, FiCompatError, UnsupportedFeatureError
+
+__all__ = ["STABLE", "prepare"]
+
+_log = logging.getLogger(__name__)
+
+#: Every stable function and the upstream that it ends in.
+STABLE: Final[dict[str, str]] = {
+    "fp4_quantize": "flashinfer",
+    "nvfp4_quantize": "flashinfer",
+    "mxfp4_quantize": "flashinfer",
+    "mxfp8_quantize": "flashinfer",
+    "block_scale_interleave": "flashinfer",
+    "e2m1_and_ufp8sf_scale_to_float": "flashinfer",
+    "shuffle_matrix_a": "flashinfer",
+    "shuffle_matrix_sf_a": "flashinfer",
+    "routing": "triton_kernels",
+    "routing_from_topk": "triton_kernels",
+}
+
+
+def prepare(*names: str) -> None:
+    """Bind ``names``, or all that the installed upstreams can serve, and register the ops."""
+    for name in names:
+        if name not in STABLE:
+            close = difflib.get_close_matches(name, STABLE, n=3, cutoff=0.4)
+            raise ValueError(f"prepare: no stable function {name!r}; known are {', '.join(close or STABLE)}")
+    for name in names or STABLE:
+        try:
+            _bind(name)
+        except ConfigurationError:
+            raise
+        except FiCompatError as error:
+            if names:
+                raise
+            _log.info("prepare: %s is left out: %s", name, error)
+    if _bindings.float32 is not None:
+        from . import _ops
+
+        _ops.register()
+
+
+def _bind(name: str) -> None:
+    adapter = _bindings.resolve(STABLE[name])
+    needed = adapter.UPSTREAMS.get(name)
+    if needed is None:
+        selection = _resolver.active(STABLE[name])
+        raise UnsupportedFeatureError(
+            f"{name} is not served by adapter {selection.adapter}: found {selection.upstream} {selection.version}", feature=name,
+            found=f"{selection.upstream} {selection.version}",
+        )
+    for upstream in needed:
+        if upstream.before is not None:
+            upstream.before()
+        upstream.bind()

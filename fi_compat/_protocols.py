@@ -1,0 +1,130 @@
+"""What an adapter module must offer; mypy checks each module against these in tests/typing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from ._routing import Routing, RoutingTensors
+    from ._upstream import Upstream
+    from .quantization import SfLayout
+
+__all__ = ["FlashInferAdapter", "TritonKernelsAdapter"]
+
+
+class _FP4Quantize(Protocol):
+    def __call__(
+        self,
+        input: Tensor,
+        global_scale: Tensor | None,
+        sf_vec_size: int,
+        sf_use_ue8m0: bool,
+        is_sf_swizzled_layout: bool,
+        is_sf_8x4_layout: bool,
+        is_global_scale_inversed: bool,
+        per_token_scale: bool,
+        enable_pdl: bool | None,
+        backend: str,
+        nvfp4_4over6: Any,
+        batch_invariant: bool,
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+class _NVFP4Quantize(Protocol):
+    def __call__(
+        self,
+        a: Tensor,
+        a_global_sf: Tensor,
+        sfLayout: SfLayout,
+        do_shuffle: bool,
+        sf_vec_size: int,
+        enable_pdl: bool | None,
+        backend: str,
+        per_token_activation: bool,
+        expanded_idx_to_permuted_idx: Tensor | None,
+        out_scale: Tensor | None,
+        nvfp4_4over6: Any,
+        batch_invariant: bool,
+    ) -> tuple[Tensor, ...]: ...
+
+
+class FlashInferAdapter(Protocol):
+    """The functions of ``fi_compat.adapters.flashinfer_*``; positional, since only fi_compat calls them."""
+
+    @property
+    def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802, D102 - a module constant
+
+    # Attributes, not methods: some modules make them with functools.partial.
+    @property
+    def fp4_quantize(self) -> _FP4Quantize: ...  # noqa: D102
+
+    @property
+    def nvfp4_quantize(self) -> _NVFP4Quantize: ...  # noqa: D102
+
+    def mxfp4_quantize(  # noqa: D102
+        self, a: Tensor, backend: str, enable_pdl: bool | None, sfLayout: SfLayout, batch_invariant: bool, /
+    ) -> tuple[Tensor, Tensor]: ...
+
+    def mxfp8_quantize(  # noqa: D102
+        self,
+        input: Tensor,
+        is_sf_swizzled_layout: bool,
+        alignment: int,
+        enable_pdl: bool | None,
+        backend: str,
+        sf_swizzle_layout: SfLayout | None,
+        batch_invariant: bool,
+        /,
+    ) -> tuple[Tensor, Tensor]: ...
+
+    def block_scale_interleave(self, unswizzled_sf: Tensor, out: Tensor | None, /) -> Tensor: ...  # noqa: D102
+
+    def e2m1_and_ufp8sf_scale_to_float(  # noqa: D102
+        self,
+        e2m1_tensor: Tensor,
+        ufp8_scale_tensor: Tensor,
+        global_scale_tensor: Tensor | None,
+        sf_vec_size: int,
+        ufp8_type: int,
+        is_sf_swizzled_layout: bool,
+        is_sf_8x4_layout: bool,
+        /,
+    ) -> Tensor: ...
+
+    def shuffle_matrix_a(self, input_tensor: Tensor, epilogue_tile_m: int, /) -> Tensor: ...  # noqa: D102
+
+    def shuffle_matrix_sf_a(self, input_tensor: Tensor, epilogue_tile_m: int, num_elts_per_sf: int, /) -> Tensor: ...  # noqa: D102
+
+
+class TritonKernelsAdapter(Protocol):
+    """The functions of ``fi_compat.adapters.triton_kernels_*`` and of the reference backend."""
+
+    @property
+    def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802, D102 - a module constant
+
+    @property
+    def SLOTS_BY_VALUE(self) -> bool: ...  # noqa: N802, D102 - a module constant
+
+    def runs_on_cpu(self) -> bool: ...  # noqa: D102
+
+    def routing(  # noqa: D102
+        self,
+        logits: Tensor,
+        n_expts_act: int,
+        sm_first: bool,
+        expt_indx: Tensor | None,
+        simulated_ep: int,
+        n_rows: int | Tensor | None,
+        slot_order: str,
+        /,
+    ) -> Routing: ...
+
+    def routing_from_topk(  # noqa: D102
+        self, topk_ids: Tensor, topk_weights: Tensor, n_experts: int, n_rows: int | Tensor | None, /
+    ) -> Routing: ...
+
+    def from_tensors(self, tensors: RoutingTensors, /) -> Routing: ...  # noqa: D102

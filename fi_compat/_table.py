@@ -1,0 +1,245 @@
+"""The only file that names versions: rows from release to adapter, marks of structure, known pairings.
+
+Every constant is a fact about published packages, named for the behaviour, with the upstream release beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "FEATURES",
+    "FLASHINFER_RELEASES",
+    "FLASHINFER_ROWS",
+    "FOUR_OVER_SIX_VARIABLES",
+    "TREES",
+    "TRITON_KERNELS_OWNERS",
+    "TRITON_KERNELS_ROWS",
+    "Feature",
+    "FlashInferRow",
+    "Tree",
+    "TritonKernelsRow",
+]
+
+
+@dataclass(frozen=True)
+class FlashInferRow:
+    """One adapter module and the releases whose calls mean what it expects.
+
+    ``marks`` are ``(file, function, parameter)``: a tree of unknown version has this row's meaning when all its marks
+    are present. Bounds carry ``.dev0`` so that development builds and release candidates fall into a row.
+    """
+
+    adapter: str
+    spec: str
+    marks: tuple[tuple[str, str, str], ...]
+
+
+_FP4: Final = "quantization/fp4_quantization.py"
+
+FLASHINFER_ROWS: Final[tuple[FlashInferRow, ...]] = (
+    FlashInferRow(
+        "flashinfer_0_6_8",
+        ">=0.6.8.dev0,<0.6.11.dev0",
+        ((_FP4, "fp4_quantize", "backend"),),
+    ),
+    # 0.6.11 inserts is_global_scale_inversed at position 6 and gives a scale of numel == m a meaning of its own.
+    FlashInferRow(
+        "flashinfer_0_6_11",
+        ">=0.6.11.dev0,<0.6.12.dev0",
+        ((_FP4, "fp4_quantize", "is_global_scale_inversed"),),
+    ),
+    # 0.6.12 reads FLASHINFER_NVFP4_4OVER6 in C++ and has no parameter to say otherwise; its mxfp8_quantize
+    # is the first whose cute-dsl kernel obeys sf_swizzle_layout.
+    FlashInferRow(
+        "flashinfer_0_6_12",
+        ">=0.6.12.dev0,<0.7.1.dev0",
+        ((_FP4, "fp4_quantize", "is_global_scale_inversed"), (_FP4, "_fp4_quantize_custom_op", "enable_pdl")),
+    ),
+    # 0.7.1 adds nvfp4_4over6, whose None means off whatever the environment says.
+    FlashInferRow(
+        "flashinfer_0_7_1",
+        ">=0.7.1.dev0",
+        ((_FP4, "fp4_quantize", "nvfp4_4over6"),),
+    ),
+)
+
+#: Every published release that the contract suite runs on, oldest first. 0.7.3 was never published.
+FLASHINFER_RELEASES: Final[tuple[str, ...]] = (
+    "0.6.8",
+    "0.6.8.post1",
+    "0.6.9",
+    "0.6.10",
+    "0.6.10.post1",
+    "0.6.11",
+    "0.6.11.post1",
+    "0.6.11.post2",
+    "0.6.11.post3",
+    "0.6.12",
+    "0.6.13",
+    "0.6.14",
+    "0.6.15",
+    "0.6.15.post1",
+    "0.6.16",
+    "0.6.16.post1",
+    "0.6.16.post2",
+    "0.6.16.post3",
+    "0.6.16.post4",
+    "0.6.17",
+    "0.6.18",
+    "0.6.18.post1",
+    "0.7.0",
+    "0.7.0.post1",
+    "0.7.1",
+    "0.7.2",
+    "0.7.2.post1",
+    "0.7.4",
+)
+
+#: 0.6.12 to 0.7.0.post1 quantize differently when this is on, and have no parameter to say otherwise.
+FOUR_OVER_SIX_VARIABLES: Final = ("FLASHINFER_NVFP4_4OVER6",)
+
+
+@dataclass(frozen=True)
+class TritonKernelsRow:
+    """One generation of triton_kernels, told apart by structure since no usable version exists.
+
+    Parameters of ``topk()`` decide; ``variant`` tells trees of one generation apart. ``requires`` are files without
+    which the generation cannot route (a half-uninstalled tree lacks some), ``foreign`` are files that only another
+    generation has (an overlay of two trees has some).
+    """
+
+    generation: str
+    variant: str
+    adapter: str
+    triton_range: str
+    has_parameters: tuple[str, ...]
+    lacks_parameters: tuple[str, ...]
+    marks: tuple[str, ...]
+    absent: tuple[str, ...]
+    requires: tuple[str, ...]
+    foreign: tuple[str, ...]
+
+
+_LEGACY_REQUIRES: Final = (
+    "topk.py",
+    "tensor.py",
+    "routing.py",
+    "routing_details/_routing_compute.py",
+    "routing_details/_expt_data.py",
+    "topk_details/_topk_forward.py",
+    "reduction_details/reduce_bitmatrix.py",
+)
+_RAGGED_REQUIRES: Final = (
+    "topk.py",
+    "tensor.py",
+    "tensor_details/ragged_tensor.py",
+    "tensor_details/bitmatrix.py",
+    "tensor_details/bitmatrix_details/sum_bitmatrix_rows.py",
+    "topk_details/_topk_forward.py",
+)
+_BLACKWELL_VALUE: Final = "tensor_details/layout_details/blackwell_value.py"
+_SHUFFLED: Final = "tensor_details/layout_details/blackwell_value_shuffled.py"
+#: Not a file: the text ``can_preserve_storage_as`` in tensor_details/layout_details/base.py.
+PRESERVE_STORAGE_MARK: Final = "text:can_preserve_storage_as"
+
+TRITON_KERNELS_ROWS: Final[tuple[TritonKernelsRow, ...]] = (
+    TritonKernelsRow(
+        "3.4", "3.4", "triton_kernels_3_5_1", ">=3.4,<3.5",
+        ("return_bitmatrix",), (), (), (_BLACKWELL_VALUE,), _LEGACY_REQUIRES,
+        ("tensor_details/ragged_tensor.py", "tensor_details/bitmatrix.py", "matmul.py", "reduce.py",
+         "matmul_ogs_details/_reduce_grouped.py"),
+    ),
+    TritonKernelsRow(
+        "3.5.1", "3.5.1", "triton_kernels_3_5_1", ">=3.5",
+        ("return_bitmatrix",), (), (_BLACKWELL_VALUE,), (), _LEGACY_REQUIRES,
+        ("tensor_details/ragged_tensor.py", "tensor_details/bitmatrix.py", "matmul.py", "reduce.py",
+         "matmul_ogs_details/_finalize_matmul.py"),
+    ),
+    TritonKernelsRow(
+        "3.6", "3.6", "triton_kernels_3_6", ">=3.5",
+        ("all_gather",), ("symm_mem_pool", "return_bitmatrix"), (), (), (*_RAGGED_REQUIRES, "matmul_ogs.py"),
+        ("routing.py", "routing_details/_expt_data.py", "matmul.py", "tensor_details/dtype.py"),
+    ),
+    TritonKernelsRow(
+        "3.8", "3.8", "triton_kernels_3_8", ">=3.5",
+        ("symm_mem_pool",), ("return_bitmatrix",), (), (_SHUFFLED,), (*_RAGGED_REQUIRES, "tensor_details/dtype.py"),
+        ("routing.py", "routing_details/_expt_data.py", "matmul_ogs.py"),
+    ),
+    TritonKernelsRow(
+        "3.8", "3.8-tokenspeed", "triton_kernels_3_8", ">=3.8",
+        ("symm_mem_pool",), ("return_bitmatrix",), (_SHUFFLED,), (PRESERVE_STORAGE_MARK,),
+        (*_RAGGED_REQUIRES, "tensor_details/dtype.py"),
+        ("routing.py", "routing_details/_expt_data.py", "matmul_ogs.py"),
+    ),
+    TritonKernelsRow(
+        "3.8", "3.8-shuffled", "triton_kernels_3_8", ">=3.8",
+        ("symm_mem_pool",), ("return_bitmatrix",), (_SHUFFLED, PRESERVE_STORAGE_MARK), (),
+        (*_RAGGED_REQUIRES, "tensor_details/dtype.py"),
+        ("routing.py", "routing_details/_expt_data.py", "matmul_ogs.py"),
+    ),
+)
+
+#: Distributions known to put a top-level ``triton_kernels`` folder into site-packages. The last one is another project.
+TRITON_KERNELS_OWNERS: Final = ("sglang-kernel", "sgl-kernel", "tokenspeed-triton-kernels", "triton-kernels")
+UNRELATED_TRITON_KERNELS: Final = "triton-kernels"
+#: Files of the unrelated distribution triton-kernels 0.1.0.
+UNRELATED_MARKS: Final = ("add_vectors.py", "rotary_embedding.py")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A published tree of triton_kernels that the generations suite reads out of a wheel."""
+
+    name: str
+    distribution: str
+    version: str
+    generation: str
+    variant: str
+
+
+TREES: Final[tuple[Tree, ...]] = (
+    Tree("R0", "sgl-kernel", "0.3.18", "3.4", "3.4"),
+    Tree("R1", "sglang-kernel", "0.4.0", "3.5.1", "3.5.1"),
+    Tree("R2", "sglang-kernel", "0.4.2.post2", "3.6", "3.6"),
+    Tree("R3", "sglang-kernel", "0.4.6.post1", "3.8", "3.8"),
+    Tree("R4", "sglang-kernel", "0.4.10", "3.8", "3.8-shuffled"),
+    Tree("FORK", "tokenspeed-triton-kernels", "1.0.0.post20260510", "3.8", "3.8-tokenspeed"),
+)
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A capability that ``has()`` answers for.
+
+    ``intervals`` are PEP 440 specifiers, any of which may hold, since availability is not monotone (0.6.16.post3
+    removed what 0.6.18 brought back). For triton_kernels they list generations.
+    """
+
+    upstream: str
+    intervals: tuple[str, ...]
+    min_capability: tuple[int, int] | None = None
+    max_capability: tuple[int, int] | None = None
+
+
+_ALL: Final = (">=0.6.8.dev0",)
+_HUMMING: Final = (">=0.6.16.dev0,<0.6.16.post3.dev0", ">=0.6.18.dev0")
+_GENERATIONS: Final = ("3.4", "3.5.1", "3.6", "3.8")
+
+FEATURES: Final[dict[str, Feature]] = {
+    "fp4_quantize": Feature("flashinfer", _ALL, (10, 0)),
+    "fp4_quantize.is_global_scale_inversed": Feature("flashinfer", (">=0.6.11.dev0",), (10, 0)),
+    "fp4_quantize.per_token_scale": Feature("flashinfer", (">=0.6.11.dev0",), (10, 0)),
+    "fp4_quantize.nvfp4_4over6": Feature("flashinfer", (">=0.7.1.dev0",), (10, 0)),
+    "fp4_quantize.batch_invariant": Feature("flashinfer", (">=0.7.4.dev0",), (10, 0)),
+    "nvfp4_quantize": Feature("flashinfer", _ALL, (10, 0)),
+    "nvfp4_quantize.per_token_activation": Feature("flashinfer", (">=0.6.11.dev0",), (10, 0)),
+    "mxfp4_quantize": Feature("flashinfer", _ALL, (10, 0)),
+    "mxfp8_quantize": Feature("flashinfer", _ALL, (10, 0)),
+    "block_scale_interleave.out": Feature("flashinfer", (">=0.7.2.post1.dev0",), (10, 0)),
+    "moe.available": Feature("triton_kernels", _GENERATIONS),
+    "moe.routing": Feature("triton_kernels", _GENERATIONS),
+    "moe.routing.native_simulated_ep": Feature("triton_kernels", ("3.4", "3.5.1")),
+    "fused_moe.humming": Feature("flashinfer", _HUMMING, (9, 0), (9, 0)),
+}

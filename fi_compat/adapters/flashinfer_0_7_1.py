@@ -1,0 +1,78 @@
+"""FlashInfer 0.7.1 and newer: ``nvfp4_4over6=None`` means off, and leaving it out would ask the environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fi_compat._upstream import unsupported
+
+from .flashinfer_0_6_8 import UPSTREAMS as UPSTREAMS
+from .flashinfer_0_6_8 import _fp4_quantize
+from .flashinfer_0_6_8 import nvfp4_quantize as nvfp4_quantize
+from .flashinfer_0_6_12 import block_scale_interleave as block_scale_interleave
+from .flashinfer_0_6_12 import e2m1_and_ufp8sf_scale_to_float as e2m1_and_ufp8sf_scale_to_float
+from .flashinfer_0_6_12 import mxfp4_quantize as mxfp4_quantize
+from .flashinfer_0_6_12 import mxfp8_quantize as mxfp8_quantize
+from .flashinfer_0_6_12 import shuffle_matrix_a as shuffle_matrix_a
+from .flashinfer_0_6_12 import shuffle_matrix_sf_a as shuffle_matrix_sf_a
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "UPSTREAMS",
+    "block_scale_interleave",
+    "e2m1_and_ufp8sf_scale_to_float",
+    "fp4_quantize",
+    "mxfp4_quantize",
+    "mxfp8_quantize",
+    "nvfp4_quantize",
+    "shuffle_matrix_a",
+    "shuffle_matrix_sf_a",
+]
+
+
+def fp4_quantize(
+    input: Tensor,
+    global_scale: Tensor | None,
+    sf_vec_size: int,
+    sf_use_ue8m0: bool,
+    is_sf_swizzled_layout: bool,
+    is_sf_8x4_layout: bool,
+    is_global_scale_inversed: bool,
+    per_token_scale: bool,  # noqa: ARG001 - the number of elements says it, and the public function has checked that
+    enable_pdl: bool | None,
+    backend: str,
+    nvfp4_4over6: Any,
+    batch_invariant: bool,
+) -> tuple[Tensor, Tensor]:
+    """Call ``flashinfer.fp4_quantize``; see ``fi_compat.quantization.fp4_quantize``."""
+    if is_global_scale_inversed and backend == "cute-dsl":
+        raise unsupported("fp4_quantize", "is_global_scale_inversed=True with backend='cute-dsl'", "flashinfer", "with backend='cuda'")
+    if batch_invariant:
+        _fp4_quantize.require("batch_invariant", batch_invariant, ">=0.7.4")
+        return _fp4_quantize.call(  # type: ignore[no-any-return]
+            input=input,
+            global_scale=global_scale,
+            sf_vec_size=sf_vec_size,
+            sf_use_ue8m0=sf_use_ue8m0,
+            is_sf_swizzled_layout=is_sf_swizzled_layout,
+            is_sf_8x4_layout=is_sf_8x4_layout,
+            is_global_scale_inversed=is_global_scale_inversed,
+            enable_pdl=enable_pdl,
+            backend="auto",
+            nvfp4_4over6=nvfp4_4over6,
+            batch_invariant=True,
+        )
+    return _fp4_quantize.call(  # type: ignore[no-any-return]
+        input=input,
+        global_scale=global_scale,
+        sf_vec_size=sf_vec_size,
+        sf_use_ue8m0=sf_use_ue8m0,
+        is_sf_swizzled_layout=is_sf_swizzled_layout,
+        is_sf_8x4_layout=is_sf_8x4_layout,
+        is_global_scale_inversed=is_global_scale_inversed,
+        enable_pdl=enable_pdl,
+        backend=backend,
+        nvfp4_4over6=nvfp4_4over6,
+    )

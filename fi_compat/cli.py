@@ -1,0 +1,83 @@
+"""The command line: argparse, nothing else needed; tables are aligned text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main", "table"]
+
+_USAGE = 64
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.print_usage(sys.stderr)
+        self.exit(_USAGE, f"{self.prog}: {message}\n")
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Align rows of text into columns, the first row being the heading."""
+    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+
+
+def _explain(args: argparse.Namespace) -> int:
+    from ._explain import explain
+
+    try:
+        print(explain(args.name))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return _USAGE
+    return 0
+
+
+def _matrix(args: argparse.Namespace) -> int:
+    from ._explain import matrix
+
+    rows = [("upstream", "release or tree", "range or variant", "adapter"), *matrix()]
+    if args.markdown:
+        print("\n".join("| " + " | ".join(row) + " |" for row in (rows[0], ["---"] * 4, *rows[1:])))
+    else:
+        print(table(rows))
+    return 0
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from . import demo
+
+    return demo.main(args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="fi-compat", description="One stable API over FlashInfer and triton_kernels.")
+    parser.add_argument("--version", action="version", version=f"fi_compat {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    explain = commands.add_parser("explain", help="what serves an upstream or a function here, and why")
+    explain.add_argument("name", metavar="NAME", help="flashinfer, triton_kernels, or a stable function")
+    explain.set_defaults(run=_explain)
+    matrix = commands.add_parser("matrix", help="which adapter serves which release")
+    matrix.add_argument("--markdown", action="store_true", help="as the README has it")
+    matrix.set_defaults(run=_matrix)
+    demo = commands.add_parser("demo", help="route the same logits and bind the same call on what is installed")
+    demo.add_argument("--json", action="store_true", help="one line of JSON")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0 fine, 1 and 2 by command, 64 wrong usage."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return 0
+    return int(args.run(args))

@@ -1,0 +1,271 @@
+"""MoE routing over triton_kernels with one meaning on generations 3.4, 3.5.1, 3.6, 3.8 and the tokenspeed fork."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _bindings
+from ._routing import GatherIndx, RaggedView, Routing, RoutingData, ScatterIndx
+from .errors import UnsupportedDeviceError
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from torch import Tensor
+
+    from ._protocols import TritonKernelsAdapter
+
+__all__ = [
+    "GatherIndx",
+    "RaggedView",
+    "Routing",
+    "RoutingData",
+    "ScatterIndx",
+    "ragged",
+    "routing",
+    "routing_from_topk",
+]
+
+#: Upstream's kernels sort 32 candidates at a time and keep expert ids in 15 bits, on every generation.
+_MAX_EXPTS_ACT = 32
+_MAX_EXPERTS = 32767
+
+
+def routing(
+    logits: Tensor,
+    n_expts_act: int,
+    sm_first: bool = False,
+    expt_indx: Tensor | None = None,
+    simulated_ep: int = 1,
+    n_rows: int | Tensor | None = None,
+    *,
+    slot_order: Literal["upstream", "expert"] = "upstream",
+    validate: bool | None = None,
+    backend: Literal["auto", "reference"] = "auto",
+) -> Routing:
+    """Route tokens to their top experts.
+
+    Parameters
+    ----------
+    logits : Tensor
+        ``[n_tokens, n_experts]``, float32, float16, bfloat16 or float8. A last stride other than 1 is made contiguous
+        (upstream would read other numbers).
+    n_expts_act : int
+        Experts per token, 1 to 32 and at most n_experts. A number that is not a power of two (6 in some models), which
+        upstream's kernels cannot do, is served through torch: about 25 small launches instead of 4.
+    sm_first : bool
+        Softmax over all logits before the top-k, instead of over the chosen ones after it.
+    expt_indx : Tensor, optional
+        Expert ids ``[n_tokens, n_expts_act]`` to use instead of a top-k, any integer dtype (int16, which corrupts memory
+        upstream, is cast). Their order is kept.
+    simulated_ep : int
+        Keep the first ``n_experts // simulated_ep`` experts only; must divide n_experts.
+    n_rows : int or Tensor, optional
+        Rows that count; a tensor is one int32 element on the logits' device, read by the kernels, so a captured graph can
+        change it.
+    slot_order : {"upstream", "expert"}
+        Order of a token's own slots: upstream's (ascending expert id up to 3.6, descending gate from 3.8 on), or 3.5.1's
+        on every generation (a second top-k pass on 3.8).
+    validate : bool, optional
+        Check values: NaN logits, ids out of range or repeated in a row. None checks CPU tensors only, since reading a GPU
+        value synchronises and breaks graph capture. Unchecked, these are undefined: a NaN with its sign set writes out of
+        bounds when ``n_experts % 32 != 0``, and a repeated id counts once in the histogram.
+    backend : {"auto", "reference"}
+        The installed triton_kernels, or plain torch on any device. ``FI_COMPAT_TRITON_KERNELS_ADAPTER=reference`` makes
+        the latter the default.
+
+    Returns
+    -------
+    Routing
+        ``(routing_data, gather_indx, scatter_indx)``. On every generation rows are sorted by expert, tokens ascending
+        inside an expert, equal logits go to the smaller id, ``scatter.src_indx == gather.dst_indx`` is the inverse of
+        ``gather.src_indx``. With ``n_rows`` or ``simulated_ep`` index tails are -1 and gate tails 0.
+
+    Raises
+    ------
+    ValueError
+        A shape, dtype or number that upstream's kernels would misroute or corrupt memory with.
+    UnsupportedDeviceError
+        CPU tensors without Triton's interpreter.
+    UpstreamNotInstalledError, IncompatibleUpstreamError, UnknownUpstreamError, UpstreamImportError
+        There is no usable triton_kernels; see ``fi_compat.active("triton_kernels")``.
+
+    Notes
+    -----
+    ``triton_kernels.routing.routing`` up to 3.5.1; ``topk`` and ``make_ragged_tensor_metadata`` from 3.6 on. Returns
+    objects, so under torch.compile it is a graph break; ``moe_layer`` is not.
+    """
+    if logits.dim() != 2:
+        raise ValueError(f"routing: found logits of shape {tuple(logits.shape)}, needed [n_tokens, n_experts]")
+    n_tokens, n_experts = logits.shape
+    if not 1 <= n_expts_act <= _MAX_EXPTS_ACT or n_expts_act > n_experts or n_experts > _MAX_EXPERTS:
+        raise ValueError(
+            f"routing: found n_expts_act={n_expts_act} with {n_experts} experts, needed 1 to {_MAX_EXPTS_ACT}, at most the number of experts,"
+            f" which may be {_MAX_EXPERTS}: upstream's kernels would read and write out of bounds"
+        )
+    if logits.element_size() > 4 or not logits.is_floating_point():
+        raise ValueError(f"routing: found logits of {logits.dtype}, needed float32, float16, bfloat16 or float8")
+    if simulated_ep != 1 and (simulated_ep < 1 or n_experts % simulated_ep):
+        raise ValueError(f"routing: found simulated_ep={simulated_ep} with {n_experts} experts, needed a divisor of {n_experts}")
+    if slot_order not in {"upstream", "expert"}:
+        raise ValueError(f"routing: found slot_order={slot_order!r}, needed 'upstream' or 'expert'")
+    if n_rows is not None:
+        _check_n_rows("routing", n_rows, n_tokens, logits)
+    if expt_indx is not None:
+        expt_indx = _ids("routing", expt_indx, (n_tokens, n_expts_act), logits)
+    if n_experts > 1 and logits.stride(1) != 1:
+        logits = logits.contiguous()
+    if validate or (validate is None and logits.device.type == "cpu"):
+        _validate_values("routing", logits, expt_indx, n_experts, n_rows, allow_minus_one=False)
+    adapter = _adapter(backend, logits)
+    if n_expts_act & (n_expts_act - 1) or (simulated_ep > 1 and n_rows is not None):
+        # No kernel for these: not a power of two, or upstream's compaction, which reads rows past n_rows.
+        from ._reference_routing import route
+
+        by_value = adapter.SLOTS_BY_VALUE and slot_order == "upstream"
+        return adapter.from_tensors(route(logits, n_expts_act, sm_first, expt_indx, simulated_ep, n_rows, by_value=by_value))
+    return adapter.routing(logits, n_expts_act, sm_first, expt_indx, simulated_ep, n_rows, slot_order)
+
+
+def routing_from_topk(
+    topk_ids: Tensor, topk_weights: Tensor, n_experts: int, *, n_rows: int | Tensor | None = None, validate: bool | None = None,
+    backend: Literal["auto", "reference"] = "auto",
+) -> Routing:
+    """Make a routing from expert ids and weights that were chosen elsewhere.
+
+    Parameters
+    ----------
+    topk_ids : Tensor
+        ``[n_tokens, k]``, any integer dtype; -1 is an expert of another rank.
+    topk_weights : Tensor
+        ``[n_tokens, k]`` gate weights, used as they are.
+    n_experts : int
+        Experts on this rank.
+    n_rows : int or Tensor, optional
+        As for ``routing``.
+    validate : bool, optional
+        As for ``routing``: ids out of range or repeated in a row.
+    backend : {"auto", "reference"}
+        As for ``routing``.
+
+    Returns
+    -------
+    Routing
+        As ``routing`` returns it, slots in the order given; -1 ids have -1 in ``gather.dst_indx``, index tails are -1 and
+        gate tails 0.
+
+    Raises
+    ------
+    ValueError
+        Shapes differ, or k is not 1 to 32.
+
+    Notes
+    -----
+    ``triton_kernels.routing.routing_from_bitmatrix`` up to 3.5.1, ``SparseMatrix`` from 3.6 on.
+    """
+    if topk_ids.dim() != 2 or topk_ids.shape != topk_weights.shape:
+        raise ValueError(
+            f"routing_from_topk: found topk_ids {tuple(topk_ids.shape)} and topk_weights {tuple(topk_weights.shape)}, needed the same"
+            " [n_tokens, k]"
+        )
+    n_tokens, k = topk_ids.shape
+    if not 1 <= k <= _MAX_EXPTS_ACT or not 1 <= n_experts <= _MAX_EXPERTS:
+        raise ValueError(
+            f"routing_from_topk: found k={k} and n_experts={n_experts}, needed k from 1 to {_MAX_EXPTS_ACT} and 1 to {_MAX_EXPERTS} experts"
+        )
+    if n_rows is not None:
+        _check_n_rows("routing_from_topk", n_rows, n_tokens, topk_ids)
+    ids = _ids("routing_from_topk", topk_ids, (n_tokens, k), topk_weights)
+    if validate or (validate is None and ids.device.type == "cpu"):
+        _validate_values("routing_from_topk", None, ids, n_experts, n_rows, allow_minus_one=True)
+    adapter = _adapter(backend, ids)
+    weights = topk_weights.contiguous()
+    if k & (k - 1):
+        from ._reference_routing import mask_rows, routing_tensors
+
+        return adapter.from_tensors(routing_tensors(weights, mask_rows(ids, n_rows), n_experts))
+    return adapter.routing_from_topk(ids, weights, n_experts, n_rows)
+
+
+def ragged(routing: Routing) -> RaggedView:
+    """Return the ragged metadata of a routing under one set of names on every generation.
+
+    Parameters
+    ----------
+    routing : Routing
+        What ``routing`` or ``routing_from_topk`` returned.
+
+    Returns
+    -------
+    RaggedView
+        ``slice_sizes``, ``slice_offs``, ``block_offs(block)`` and ``block_schedule(block)`` for blocks of 16, 32, 64, 128.
+
+    Notes
+    -----
+    ``ExptData`` up to 3.5.1, ``RaggedTensorMetadata`` from 3.6 on.
+    """
+    data = routing[0].expt_data
+    if hasattr(data, "token_offs_raw"):
+        return RaggedView(data.hist, data.token_offs_raw, data.token_offs_pad.__getitem__, data.block_pid_map.__getitem__)
+    return RaggedView(data.slice_sizes, data.slice_offs, data.block_offs, data.block_schedule)
+
+
+def _adapter(backend: str, tensor: Tensor) -> TritonKernelsAdapter:
+    """Return the module that serves ``backend``, and refuse CPU tensors that its kernels cannot read."""
+    if backend == "reference":
+        from .adapters import reference
+
+        return reference
+    if backend != "auto":
+        raise ValueError(f"routing: found backend={backend!r}, needed 'auto' or 'reference'")
+    adapter = _bindings.triton_kernels
+    if tensor.device.type == "cpu" and not adapter.runs_on_cpu():
+        raise UnsupportedDeviceError(
+            "routing: found CPU tensors, needed a CUDA device for the installed triton_kernels: move them, pass backend='reference' for plain"
+            " torch, or set TRITON_INTERPRET=1 before triton is imported"
+        )
+    return adapter
+
+
+def _check_n_rows(function: str, n_rows: int | Tensor, n_tokens: int, like: Tensor) -> None:
+    if isinstance(n_rows, int):
+        if not 0 <= n_rows <= n_tokens:
+            raise ValueError(f"{function}: found n_rows={n_rows}, needed 0 to {n_tokens}, the number of tokens")
+        return
+    if n_rows.numel() != 1 or str(n_rows.dtype) != "torch.int32" or n_rows.device != like.device:
+        raise ValueError(
+            f"{function}: found n_rows {tuple(n_rows.shape)} {n_rows.dtype} on {n_rows.device}, needed one int32 element on {like.device}; a"
+            " cast would make a copy that a captured graph does not follow"
+        )
+
+
+def _ids(function: str, ids: Tensor, shape: tuple[int, int], like: Tensor) -> Tensor:
+    """Check expert ids and return them as contiguous int32: upstream's kernels shift in the ids' own dtype."""
+    import torch
+
+    if tuple(ids.shape) != shape:
+        raise ValueError(f"{function}: found expert ids of shape {tuple(ids.shape)}, needed {shape}: [n_tokens, n_expts_act]")
+    if ids.is_floating_point() or ids.dtype == torch.bool or ids.device != like.device:
+        raise ValueError(f"{function}: found expert ids of {ids.dtype} on {ids.device}, needed integers on {like.device}")
+    return ids.to(torch.int32).contiguous()
+
+
+def _validate_values(
+    function: str, logits: Tensor | None, ids: Tensor | None, n_experts: int, n_rows: Any, *, allow_minus_one: bool
+) -> None:
+    """Raise ValueError for values that upstream's kernels would misroute; reads the tensors."""
+    rows = slice(None) if n_rows is None else slice(0, int(n_rows))
+    if logits is not None and bool(logits[rows].float().isnan().any()):
+        raise ValueError(f"{function}: found NaN in logits, needed numbers: a NaN selects experts that do not exist")
+    if ids is None:
+        return
+    used = ids[rows]
+    lowest = -1 if allow_minus_one else 0
+    if used.numel() and (int(used.min()) < lowest or int(used.max()) >= n_experts):
+        raise ValueError(
+            f"{function}: found expert ids from {int(used.min())} to {int(used.max())}, needed {lowest} to {n_experts - 1}"
+            + ("" if allow_minus_one else "; routing_from_topk takes -1 for an expert of another rank")
+        )
+    ordered = used.sort(dim=1).values
+    if ordered.shape[1] > 1 and bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any()):
+        raise ValueError(f"{function}: found an expert id twice in one row, needed distinct ids: the histogram counts it once and a slot is lost")
