@@ -19,18 +19,20 @@ initialised_at_fork = False
 
 
 def capability(index: int) -> tuple[int, int]:
-    """Return ``(major, minor)`` of a CUDA device; the only thing that tests may replace.
+    """Return ``(major, minor)`` of a CUDA device, ``(0, 0)`` for the CPU; the only thing that tests may replace.
 
     Parameters
     ----------
     index : int
-        CUDA device index.
+        CUDA device index, -1 for the CPU, as ``Tensor.get_device()`` says it.
 
     Raises
     ------
     ConfigurationError
         CUDA was initialised before this process was forked.
     """
+    if index < 0:
+        return (0, 0)
     found = _capabilities.get(index)
     if found is None:
         check_fork()
@@ -52,12 +54,12 @@ def check_fork() -> None:
 
 def refuse(function: str, index: int) -> None:
     """Raise ``UnsupportedDeviceError`` for a device that the kernel cannot run on."""
-    if index < 0:
+    major, minor = capability(index)
+    if major == 0:
         raise UnsupportedDeviceError(
             f"{function}: found a CPU tensor, needed a CUDA tensor on compute capability 10.0 or newer: move it, or pass backend='reference'"
             " for plain torch"
         )
-    major, minor = capability(index)
     raise UnsupportedDeviceError(
         f"{function}: found compute capability {major}.{minor} (cuda:{index}), needed 10.0 or newer: FlashInfer up to 0.7.2.post1 would"
         " return uninitialised memory there; pass backend='reference' for plain torch"
@@ -69,7 +71,7 @@ def require_blackwell(function: str, index: int) -> None:
 
     Callers ask ``index in BLACKWELL`` first, so that a resolved call pays for one set look-up.
     """
-    if index < 0 or capability(index) < (10, 0):
+    if capability(index) < (10, 0):
         refuse(function, index)
     BLACKWELL.add(index)
 

@@ -135,7 +135,9 @@ def _e8m0_round_up(values: Tensor) -> Tensor:
 def _e8m0_value(codes: Tensor) -> Tensor:
     import torch
 
-    return torch.ldexp(torch.ones((), dtype=torch.float32, device=codes.device), codes.to(torch.int32) - 127)
+    wide = codes.to(torch.int32)
+    # Code 0 is 2**-127, which is subnormal.
+    return torch.where(wide == 0, 0x400000, wide << 23).view(torch.float32)
 
 
 def fp4_quantize(

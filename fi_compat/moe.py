@@ -67,7 +67,7 @@ def routing(
         Order of a token's own slots: upstream's (ascending expert id up to 3.6, descending gate from 3.8 on), or 3.5.1's
         on every generation (a second top-k pass on 3.8).
     validate : bool, optional
-        Check values: NaN logits, ids out of range or repeated in a row. None checks CPU tensors only, since reading a GPU
+        Check values: NaN logits (after the softmax with ``sm_first``), ids out of range or repeated in a row. None checks CPU tensors only, since reading a GPU
         value synchronises and breaks graph capture. Unchecked, these are undefined: a NaN with its sign set writes out of
         bounds when ``n_experts % 32 != 0``, and a repeated id counts once in the histogram.
     backend : {"auto", "reference"}
@@ -116,7 +116,7 @@ def routing(
     if n_experts > 1 and logits.stride(1) != 1:
         logits = logits.contiguous()
     if validate or (validate is None and logits.device.type == "cpu"):
-        _validate_values("routing", logits, expt_indx, n_experts, n_rows, allow_minus_one=False)
+        _validate_values("routing", logits, expt_indx, n_experts, n_rows, allow_minus_one=False, sm_first=sm_first)
     adapter = _adapter(backend, logits)
     if n_expts_act & (n_expts_act - 1) or (simulated_ep > 1 and n_rows is not None):
         # No kernel for these: not a power of two, or upstream's compaction, which reads rows past n_rows.
@@ -251,12 +251,15 @@ def _ids(function: str, ids: Tensor, shape: tuple[int, int], like: Tensor) -> Te
 
 
 def _validate_values(
-    function: str, logits: Tensor | None, ids: Tensor | None, n_experts: int, n_rows: Any, *, allow_minus_one: bool
+    function: str, logits: Tensor | None, ids: Tensor | None, n_experts: int, n_rows: Any, *, allow_minus_one: bool,
+    sm_first: bool = False,
 ) -> None:
     """Raise ValueError for values that upstream's kernels would misroute; reads the tensors."""
     rows = slice(None) if n_rows is None else slice(0, int(n_rows))
     if logits is not None and bool(logits[rows].float().isnan().any()):
         raise ValueError(f"{function}: found NaN in logits, needed numbers: a NaN selects experts that do not exist")
+    if logits is not None and sm_first and bool(logits[rows].float().softmax(-1).isnan().any()):
+        raise ValueError(f"{function}: found a row of logits with +inf or only -inf and sm_first=True, needed a finite softmax: it is NaN there")
     if ids is None:
         return
     used = ids[rows]

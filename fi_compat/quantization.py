@@ -481,6 +481,11 @@ def e2m1_and_ufp8sf_scale_to_float(
         return fp4_dequantize(
             e2m1_tensor, ufp8_scale_tensor, inverse, sf_vec_size, ufp8_type == 0, is_sf_swizzled_layout, is_sf_8x4_layout
         )
+    if global_scale_tensor is None:
+        # Upstream's default fails with AttributeError on every release; None means 1.
+        import torch
+
+        global_scale_tensor = torch.ones(1, dtype=torch.float32)
     return _bindings.flashinfer.e2m1_and_ufp8sf_scale_to_float(
         e2m1_tensor, ufp8_scale_tensor, global_scale_tensor, sf_vec_size, ufp8_type, is_sf_swizzled_layout, is_sf_8x4_layout
     )
