@@ -26,15 +26,31 @@ IS_WINDOWS = os.name == "nt"
 
 #: What imports and runs FlashInfer's Python on a CPU: never cutlass-dsl (which nvidia-cudnn-frontend would bring) or a CUDA torch.
 BASE = (
-    "triton==3.9.0", "numpy>=2.3,<3", "hypothesis>=6.100", "pytest>=8", "pytest-timeout>=2", "packaging", "importlib-metadata",
-    "apache-tvm-ffi>=0.1.11,<0.2", "cuda-tile", "cuda-bindings", "cuda-pathfinder", "nvidia-cuda-runtime-cu12", "nvidia-ml-py", "einops", "tabulate", "click",
-    "requests", "tqdm", "ninja",
+    "triton==3.9.0",
+    "numpy>=2.3,<3",
+    "hypothesis>=6.100",
+    "pytest>=8",
+    "pytest-timeout>=2",
+    "packaging",
+    "importlib-metadata",
+    "apache-tvm-ffi>=0.1.11,<0.2",
+    "cuda-tile",
+    "cuda-bindings",
+    "cuda-pathfinder",
+    "nvidia-cuda-runtime-cu12",
+    "nvidia-ml-py",
+    "einops",
+    "tabulate",
+    "click",
+    "requests",
+    "tqdm",
+    "ninja",
 )
 TORCH = "torch==2.13.0"
 #: Without dependencies: it would bring another torch.
 ORACLES = ("torchao==0.18.0",)
 TOOLS = ("remotezip>=0.12", "pypi-simple>=1.5")
-LINT = ("ruff==0.14.6", "mypy==1.18.2", "packaging", "importlib-metadata", "pytest")
+LINT = ("ruff==0.17.6", "mypy==2.4.1", "packaging", "importlib-metadata", "pytest")
 
 
 def table(name: str):
@@ -138,7 +154,10 @@ def overlay(release: str) -> Path:
 def tree_folder(distribution: str, version: str) -> Path:
     """Read a published triton_kernels tree out of its wheel."""
     result = subprocess.run(
-        [str(tools()), str(SUPPORT / "fetch_tree.py"), distribution, version, str(CACHE / "trees")], check=True, stdout=subprocess.PIPE, text=True
+        [str(tools()), str(SUPPORT / "fetch_tree.py"), distribution, version, str(CACHE / "trees")],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     return Path(result.stdout.strip().splitlines()[-1])
 
@@ -164,7 +183,7 @@ def show(session: nox.Session, rows: list[tuple[str, ...]]) -> None:
     """Print an aligned table, the first row being the heading."""
     widths = [max(len(str(r[i])) for r in rows) for i in range(len(rows[0]))]
     for row in rows:
-        session.log("  ".join(str(cell).ljust(w) for cell, w in zip(row, widths)).rstrip())
+        session.log("  ".join(str(cell).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
 
 
 @nox.session(venv_backend="none")
@@ -180,6 +199,7 @@ def lint(session: nox.Session) -> None:
     """ruff with every rule, mypy strict, and the typing tests."""
     python = environment("lint", *LINT)
     session.run(str(python), "-m", "ruff", "check", ".", external=True)
+    session.run(str(python), "-m", "ruff", "format", "--check", ".", external=True)
     session.run(str(python), "-m", "mypy", external=True)
     session.run(str(python), "-m", "pytest", "-q", "tests/typing", external=True)
 
@@ -216,7 +236,10 @@ def wheel(session: nox.Session) -> None:
     shutil.copy(ROOT / "pyproject.toml", elsewhere)
     with session.chdir(elsewhere):
         session.run(
-            str(python), "-c", f"import fi_compat; assert {str(CACHE / 'wheel')!r} in fi_compat.__file__, fi_compat.__file__; print(fi_compat.__version__)", external=True
+            str(python),
+            "-c",
+            f"import fi_compat; assert {str(CACHE / 'wheel')!r} in fi_compat.__file__, fi_compat.__file__; print(fi_compat.__version__)",
+            external=True,
         )
         session.run(str(python.parent / "fi-compat"), "--version", external=True)
         session.run(str(python), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/unit", external=True)
@@ -227,7 +250,7 @@ def wheel(session: nox.Session) -> None:
 def reference(session: nox.Session) -> None:
     """The plain-torch reference against hand-computed vectors and torchao."""
     code, counts, output = pytest_run(base(), ["tests/property/reference"], {}, "reference")
-    print(output)
+    session.log(output)
     assert code == 0 and counts["passed"] > 0 and counts["skipped"] == 0, counts
 
 
@@ -274,7 +297,7 @@ def contract(session: nox.Session) -> None:
         assert len(releases) == 28, "the table lists 28 published releases; a new one is a decision"
 
 
-def run_trees(session: nox.Session, names: list[str], extra: dict[str, str] | None = None) -> None:
+def run_trees(session: nox.Session, names: list[str], extra: dict[str, str] | None = None, folder: Path | None = None) -> None:
     """Run the property and corpus suites on trees, R1 first, since the others read what it writes."""
     known = {t.name: t for t in table("TREES")}
     assert names, "no trees to test: an empty list is a failure"
@@ -283,10 +306,14 @@ def run_trees(session: nox.Session, names: list[str], extra: dict[str, str] | No
     corpus.mkdir(parents=True, exist_ok=True)
 
     def one(name: str) -> tuple[str, int, dict[str, int], str]:
-        folder = tree_folder(known[name].distribution, known[name].version)
+        where = folder if folder and name in names else tree_folder(known[name].distribution, known[name].version)
         env = {
-            "PYTHONPATH": str(folder), "FI_COMPAT_OVERLAY": str(folder), "FI_COMPAT_EXPECT_TREE": name, "FI_COMPAT_CORPUS": str(corpus),
-            "TRITON_INTERPRET": "1", **(extra or {}),
+            "PYTHONPATH": str(where),
+            "FI_COMPAT_OVERLAY": str(where),
+            "FI_COMPAT_EXPECT_TREE": name,
+            "FI_COMPAT_CORPUS": str(corpus),
+            "TRITON_INTERPRET": "1",
+            **(extra or {}),
         }
         return (name, *pytest_run(python, ["tests/property/generations"], env, f"generations-{name}"))
 
@@ -301,7 +328,16 @@ def run_trees(session: nox.Session, names: list[str], extra: dict[str, str] | No
         if examples != "?":
             examples = " + ".join(str(v) for v in ast.literal_eval(examples).values())
         adapter = next(r.adapter for r in table("TRITON_KERNELS_ROWS") if r.variant == tree.variant)
-        rows.append((name, f"{tree.distribution} {tree.version}", tree.variant, adapter, examples, *(str(counts[k]) for k in ("passed", "failed", "skipped"))))
+        rows.append(
+            (
+                name,
+                f"{tree.distribution} {tree.version}",
+                tree.variant,
+                adapter,
+                examples,
+                *(str(counts[k]) for k in ("passed", "failed", "skipped")),
+            )
+        )
         if code != 0:
             print(output)
     show(session, rows)
@@ -354,3 +390,67 @@ def demo(session: nox.Session) -> None:
     session.run(*command, external=True, env={"PYTHONPATH": str(ROOT)})
     for folder in releases.values():
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@nox.session(venv_backend="none")
+@timed
+def newest(session: nox.Session) -> None:
+    """Releases and trees on the index that the table does not know: both suites, and a classified signature diff."""
+    known = list(table("FLASHINFER_RELEASES"))
+    trees = table("TREES")
+    found = subprocess.run(
+        [str(tools()), str(SUPPORT / "newest.py"), known[-1], *(f"{d}={max_known}" for d, max_known in newest_known(trees).items())],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    lines = [line.split("\t") for line in found.splitlines() if "\t" in line]
+    releases = [v for kind, v, *_ in lines if kind == "flashinfer"]
+    wheels = [(d, v) for kind, d, v in (line for line in lines if len(line) == 3) if kind == "kernels"]
+    session.log(f"FlashInfer releases that the table does not know: {', '.join(releases) or 'none'}")
+    session.log(f"kernel wheels that the table does not know: {', '.join(f'{d} {v}' for d, v in wheels) or 'none'}")
+    if session.posargs:
+        releases = list(session.posargs)
+    python = base()
+    for release in releases:
+        last = known[-1] if release not in known else known[known.index(release) - 1]
+        old, new = overlay(last), overlay(release)
+        session.run(str(python), str(SUPPORT / "signature_diff.py"), str(old), str(new), external=True, env={"PYTHONPATH": str(ROOT)})
+        session.run(
+            str(python),
+            "-m",
+            "fi_compat",
+            "explain",
+            "flashinfer",
+            external=True,
+            env={"PYTHONPATH": os.pathsep.join((str(new), str(ROOT)))},
+        )
+        shutil.rmtree(old, ignore_errors=True)
+    if releases:
+        run_releases(session, releases)
+    for distribution, version in wheels:
+        folder = tree_folder(distribution, version)
+        session.run(
+            str(python),
+            "-m",
+            "fi_compat",
+            "explain",
+            "triton_kernels",
+            external=True,
+            env={"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))},
+        )
+        selected = subprocess.run(
+            [str(python), "-c", "import fi_compat; print(fi_compat.active('triton_kernels').variant)"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))},
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout.strip()
+        session.log(f"{distribution} {version} is a tree of variant {selected}, by structure: running the suites")
+        name = next(t.name for t in trees if t.variant == selected)
+        run_trees(session, [name], {"FI_COMPAT_TREE_VERSION": version, "FI_COMPAT_TREE_DISTRIBUTION": distribution}, folder=folder)
+
+
+def newest_known(trees) -> dict[str, str]:
+    """Return the newest version of each kernel distribution that the table names or knows to carry a known tree."""
+    return {**{t.distribution: t.version for t in trees}, **table("NEWEST_KERNEL_WHEELS")}

@@ -36,8 +36,8 @@ class _Pending:
         return getattr(resolve(self._upstream), name)
 
 
-flashinfer: FlashInferAdapter = _Pending("flashinfer")  # type: ignore[assignment]
-triton_kernels: TritonKernelsAdapter = _Pending("triton_kernels")  # type: ignore[assignment]
+flashinfer: FlashInferAdapter = _Pending("flashinfer")
+triton_kernels: TritonKernelsAdapter = _Pending("triton_kernels")
 #: ``torch.float32`` once an adapter is resolved; compared by identity in the call path.
 float32: Any = None
 #: ``torch.compiler.is_compiling`` once ``prepare()`` has registered ops; ``bool()`` is False and costs no frame.
@@ -73,8 +73,8 @@ def reset() -> None:
     global flashinfer, triton_kernels
     from . import _resolver, _upstream
 
-    flashinfer = _Pending("flashinfer")  # type: ignore[assignment]
-    triton_kernels = _Pending("triton_kernels")  # type: ignore[assignment]
+    flashinfer = _Pending("flashinfer")
+    triton_kernels = _Pending("triton_kernels")
     _upstream.reset()
     _resolver.reset()
     _device.reset()

@@ -73,11 +73,16 @@ def _function(name: str) -> list[str]:
 def matrix() -> list[tuple[str, str, str, str]]:
     """Return ``(upstream, release or tree, generation or range, adapter)`` for everything that is tested."""
     rows = [
-        ("flashinfer", release, next(r.spec for r in _table.FLASHINFER_ROWS if r.adapter == _resolver.adapter_for("flashinfer", release)),
-         _resolver.adapter_for("flashinfer", release))
+        (
+            "flashinfer",
+            release,
+            next(r.spec for r in _table.FLASHINFER_ROWS if r.adapter == _resolver.adapter_for("flashinfer", release)),
+            _resolver.adapter_for("flashinfer", release),
+        )
         for release in _table.FLASHINFER_RELEASES
     ]
     rows += [
-        ("triton_kernels", f"{t.distribution} {t.version}", t.variant, _resolver.adapter_for("triton_kernels", t.variant)) for t in _table.TREES
+        ("triton_kernels", f"{t.distribution} {t.version}", t.variant, _resolver.adapter_for("triton_kernels", t.variant))
+        for t in _table.TREES
     ]
     return rows

@@ -105,9 +105,16 @@ def require(feature: str, device: Any = None) -> None:
     needed = " or ".join(i.replace(".dev0", "") for i in known.intervals)
     found = f"{known.upstream} {selection.variant or selection.version}"
     if not _in_intervals(known, selection):
-        pip = f"pip install 'flashinfer-python{needed.split(' or ')[-1]}'" if known.upstream == "flashinfer" else "install a tree of that generation"
+        pip = (
+            f"pip install 'flashinfer-python{needed.split(' or ')[-1]}'"
+            if known.upstream == "flashinfer"
+            else "install a tree of that generation"
+        )
         raise UnsupportedFeatureError(
-            f"{feature} is not available: found {found}, needed {known.upstream} {needed}: {pip}", feature=feature, found=found, since=needed
+            f"{feature} is not available: found {found}, needed {known.upstream} {needed}: {pip}",
+            feature=feature,
+            found=found,
+            since=needed,
         )
     if device is not None and not _fits(known, device):
         low, high = known.min_capability or (0, 0), known.max_capability
@@ -184,5 +191,8 @@ def assert_version(dist: str, spec: str, hint: str = "") -> None:
     if found is None:
         raise UpstreamNotInstalledError(f"{dist} is not installed: needed {dist}{spec}{tail}: pip install '{dist}{spec}'")
     raise UnsupportedFeatureError(
-        f"{dist} has the wrong version: found {found}, needed {spec}{tail}: pip install '{dist}{spec}'", feature=dist, found=found, since=spec
+        f"{dist} has the wrong version: found {found}, needed {spec}{tail}: pip install '{dist}{spec}'",
+        feature=dist,
+        found=found,
+        since=spec,
     )

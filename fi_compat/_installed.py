@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import _table
 from ._selection import FlashInferFacts, Owner, Problem, TritonKernelsFacts
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
 
-    import importlib_metadata
 
 __all__ = [
     "dist_version",
@@ -94,7 +93,7 @@ def read_text(path: str | Path) -> str:
     return Path(path).read_text(encoding="utf-8", errors="replace")
 
 
-def distribution(name: str) -> importlib_metadata.Distribution | None:
+def distribution(name: str) -> Any:
     """Find an installed distribution by name, or None."""
     import importlib_metadata
 
@@ -150,7 +149,7 @@ def function_parameters(source: str, name: str) -> tuple[str, ...] | None:
     found: tuple[str, ...] | None = None
     for match in re.finditer(rf"(?m)^(?:async )?def {re.escape(name)}\(", source):
         depth, position = 1, match.end()
-        for position in range(match.end(), len(source)):  # noqa: B007 - the position after the loop is the end of the signature
+        for position in range(match.end(), len(source)):
             depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(source[position], 0)
             if depth == 0:
                 break
@@ -219,7 +218,7 @@ def flashinfer_facts() -> FlashInferFacts:
     )
 
 
-def record_owner(dist: importlib_metadata.Distribution, package: str, root: str | None, *, hashes: bool) -> Owner | None:
+def record_owner(dist: Any, package: str, root: str | None, *, hashes: bool) -> Owner | None:
     """Say how much of a package's folder a distribution's RECORD owns, or None when it lists nothing of it.
 
     Parameters
@@ -392,7 +391,12 @@ def triton_kernels_facts(*, deep: bool = False) -> TritonKernelsFacts:
     problems = [problem] if problem else []
     if root is None:
         return TritonKernelsFacts(
-            root=None, via=via, problems=tuple(problems), vendored=vendored_triton_kernels(), override=override, strict=_strict(),
+            root=None,
+            via=via,
+            problems=tuple(problems),
+            vendored=vendored_triton_kernels(),
+            override=override,
+            strict=_strict(),
             owners=_triton_kernels_owners(None, hashes=False),
         )
     if (problem := _unreadable(root)) is not None:
@@ -403,7 +407,13 @@ def triton_kernels_facts(*, deep: bool = False) -> TritonKernelsFacts:
         if topk.exists():
             topk_parameters = function_parameters(read_text(topk), "topk")
     except OSError as error:
-        problems.append(Problem(str(topk), f"{topk} cannot be read: {error.strerror or error!r}", f"make {topk} readable or reinstall the package that owns it"))
+        problems.append(
+            Problem(
+                str(topk),
+                f"{topk} cannot be read: {error.strerror or error!r}",
+                f"make {topk} readable or reinstall the package that owns it",
+            )
+        )
     files = _marker_files(root)
     owners = _triton_kernels_owners(root, hashes=deep)
     two_owners = len([o for o in owners if o.name != _table.UNRELATED_TRITON_KERNELS]) > 1

@@ -55,7 +55,8 @@ def _bind(name: str) -> None:
     if needed is None:
         selection = _resolver.active(STABLE[name])
         raise UnsupportedFeatureError(
-            f"{name} is not served by adapter {selection.adapter}: found {selection.upstream} {selection.version}", feature=name,
+            f"{name} is not served by adapter {selection.adapter}: found {selection.upstream} {selection.version}",
+            feature=name,
             found=f"{selection.upstream} {selection.version}",
         )
     for upstream in needed:

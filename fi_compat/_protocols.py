@@ -56,20 +56,20 @@ class FlashInferAdapter(Protocol):
     """The functions of ``fi_compat.adapters.flashinfer_*``; positional, since only fi_compat calls them."""
 
     @property
-    def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802, D102 - a module constant
+    def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802 - a module constant
 
     # Attributes, not methods: some modules make them with functools.partial.
     @property
-    def fp4_quantize(self) -> _FP4Quantize: ...  # noqa: D102
+    def fp4_quantize(self) -> _FP4Quantize: ...
 
     @property
-    def nvfp4_quantize(self) -> _NVFP4Quantize: ...  # noqa: D102
+    def nvfp4_quantize(self) -> _NVFP4Quantize: ...
 
-    def mxfp4_quantize(  # noqa: D102
+    def mxfp4_quantize(
         self, a: Tensor, backend: str, enable_pdl: bool | None, sfLayout: SfLayout, batch_invariant: bool, /
     ) -> tuple[Tensor, Tensor]: ...
 
-    def mxfp8_quantize(  # noqa: D102
+    def mxfp8_quantize(
         self,
         input: Tensor,
         is_sf_swizzled_layout: bool,
@@ -81,9 +81,9 @@ class FlashInferAdapter(Protocol):
         /,
     ) -> tuple[Tensor, Tensor]: ...
 
-    def block_scale_interleave(self, unswizzled_sf: Tensor, out: Tensor | None, /) -> Tensor: ...  # noqa: D102
+    def block_scale_interleave(self, unswizzled_sf: Tensor, out: Tensor | None, /) -> Tensor: ...
 
-    def e2m1_and_ufp8sf_scale_to_float(  # noqa: D102
+    def e2m1_and_ufp8sf_scale_to_float(
         self,
         e2m1_tensor: Tensor,
         ufp8_scale_tensor: Tensor,
@@ -95,23 +95,23 @@ class FlashInferAdapter(Protocol):
         /,
     ) -> Tensor: ...
 
-    def shuffle_matrix_a(self, input_tensor: Tensor, epilogue_tile_m: int, /) -> Tensor: ...  # noqa: D102
+    def shuffle_matrix_a(self, input_tensor: Tensor, epilogue_tile_m: int, /) -> Tensor: ...
 
-    def shuffle_matrix_sf_a(self, input_tensor: Tensor, epilogue_tile_m: int, num_elts_per_sf: int, /) -> Tensor: ...  # noqa: D102
+    def shuffle_matrix_sf_a(self, input_tensor: Tensor, epilogue_tile_m: int, num_elts_per_sf: int, /) -> Tensor: ...
 
 
 class TritonKernelsAdapter(Protocol):
     """The functions of ``fi_compat.adapters.triton_kernels_*`` and of the reference backend."""
 
     @property
-    def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802, D102 - a module constant
+    def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802 - a module constant
 
     @property
-    def SLOTS_BY_VALUE(self) -> bool: ...  # noqa: N802, D102 - a module constant
+    def SLOTS_BY_VALUE(self) -> bool: ...  # noqa: N802 - a module constant
 
-    def runs_on_cpu(self) -> bool: ...  # noqa: D102
+    def runs_on_cpu(self) -> bool: ...
 
-    def routing(  # noqa: D102
+    def routing(
         self,
         logits: Tensor,
         n_expts_act: int,
@@ -123,8 +123,6 @@ class TritonKernelsAdapter(Protocol):
         /,
     ) -> Routing: ...
 
-    def routing_from_topk(  # noqa: D102
-        self, topk_ids: Tensor, topk_weights: Tensor, n_experts: int, n_rows: int | Tensor | None, /
-    ) -> Routing: ...
+    def routing_from_topk(self, topk_ids: Tensor, topk_weights: Tensor, n_experts: int, n_rows: int | Tensor | None, /) -> Routing: ...
 
-    def from_tensors(self, tensors: RoutingTensors, /) -> Routing: ...  # noqa: D102
+    def from_tensors(self, tensors: RoutingTensors, /) -> Routing: ...

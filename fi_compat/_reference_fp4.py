@@ -196,8 +196,14 @@ def fp4_quantize(
         )
     if input.stride(-2) == 1 and input.stride(-1) != 1:
         codes, sf = fp4_quantize(
-            input.transpose(-2, -1), global_scale, sf_vec_size, sf_use_ue8m0, is_sf_swizzled_layout, is_sf_8x4_layout,
-            is_global_scale_inversed=is_global_scale_inversed, per_token_scale=per_token_scale,
+            input.transpose(-2, -1),
+            global_scale,
+            sf_vec_size,
+            sf_use_ue8m0,
+            is_sf_swizzled_layout,
+            is_sf_8x4_layout,
+            is_global_scale_inversed=is_global_scale_inversed,
+            per_token_scale=per_token_scale,
         )
         return codes.transpose(-2, -1), sf.transpose(-2, -1)
     if sf_vec_size != (32 if sf_use_ue8m0 else 16) or input.shape[-1] % sf_vec_size:
@@ -232,9 +238,7 @@ def fp4_quantize(
     return packed.reshape(*input.shape[:-1], k // 2), sf
 
 
-def _global_scale(
-    global_scale: Tensor | None, m: int, x: Tensor, sf_use_ue8m0: bool, inversed: bool, per_token_scale: bool
-) -> Tensor:
+def _global_scale(global_scale: Tensor | None, m: int, x: Tensor, sf_use_ue8m0: bool, inversed: bool, per_token_scale: bool) -> Tensor:
     """Check the global scale and return it as float32 ``[1 or m, 1]``."""
     import torch
 

@@ -136,13 +136,21 @@ def _report(selection: Selection, facts: FlashInferFacts | TritonKernelsFacts) -
     for verdict in selection.trace:
         _log.debug("%s: %s %s: %s", selection.upstream, "took" if verdict.accepted else "rejected", verdict.candidate, verdict.reason)
     _log.info(
-        "%s %s at %s: adapter %s by %s", selection.upstream, selection.variant or selection.version, selection.root, selection.adapter, selection.how
+        "%s %s at %s: adapter %s by %s",
+        selection.upstream,
+        selection.variant or selection.version,
+        selection.root,
+        selection.adapter,
+        selection.how,
     )
     guessed = selection.upstream == "flashinfer" and selection.how == "structure"
     if guessed or facts.override:
         _log.warning(
             "%s %s: adapter %s was chosen by %s, not by a tested release; run the contract suite before you rely on it",
-            selection.upstream, selection.version, selection.adapter, selection.how,
+            selection.upstream,
+            selection.version,
+            selection.adapter,
+            selection.how,
         )
 
 
@@ -208,7 +216,8 @@ def _select_flashinfer(facts: FlashInferFacts) -> Selection:
     if facts.file_version and facts.dist_version and parse(facts.file_version) != parse(facts.dist_version):
         trace.append(
             Verdict(
-                f"flashinfer-python {facts.dist_version}", False,
+                f"flashinfer-python {facts.dist_version}",
+                False,
                 f"shadowed by {facts.root}, whose _build_meta.py says {facts.file_version}; the file counts",
             )
         )
@@ -353,9 +362,7 @@ def _no_topk(facts: TritonKernelsFacts, root: str, owners: str) -> NoReturn:
     )
 
 
-def _mixed(
-    facts: TritonKernelsFacts, root: str, row: _table.TritonKernelsRow, foreign: list[str], real: list[Owner]
-) -> NoReturn:
+def _mixed(facts: TritonKernelsFacts, root: str, row: _table.TritonKernelsRow, foreign: list[str], real: list[Owner]) -> NoReturn:
     if len(real) > 1:
         counts = "; ".join(f"{o.name} {o.version} owns {o.files} files, {o.changed} changed, {o.gone} gone" for o in real)
         found = f"two distributions write into it ({counts})"

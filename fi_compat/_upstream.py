@@ -44,7 +44,7 @@ def import_upstream(module: str) -> Any:
         return importlib.import_module(module)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - see the docstring
+    except BaseException as error:
         raise UpstreamImportError(_import_message(module, error)) from error
 
 
@@ -61,7 +61,9 @@ def _import_message(module: str, error: BaseException) -> str:
         if sys.version_info < (3, 12) and selection.version.startswith("0.6.16"):
             remedy = "0.6.16 to 0.6.16.post3 need Python 3.12 here: pip install flashinfer-python==0.6.16.post4"
     elif selection and top == "triton_kernels" and selection.triton_range:
-        remedy = f"this tree imports on triton{selection.triton_range}: pip install 'triton{selection.triton_range}', or another kernel wheel"
+        remedy = (
+            f"this tree imports on triton{selection.triton_range}: pip install 'triton{selection.triton_range}', or another kernel wheel"
+        )
     return f"importing {module} failed with {type(error).__name__}: {error}; found {found}; what to do: {remedy}"
 
 

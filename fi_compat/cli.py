@@ -68,7 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     matrix.add_argument("--markdown", action="store_true", help="as the README has it")
     matrix.set_defaults(run=_matrix)
     demo = commands.add_parser("demo", help="route the same logits and bind the same call on what is installed")
-    demo.add_argument("--json", action="store_true", help="one line of JSON")
+    from .demo import add_arguments
+
+    add_arguments(demo)
     demo.set_defaults(run=_demo)
     return parser
 

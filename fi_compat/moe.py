@@ -128,7 +128,12 @@ def routing(
 
 
 def routing_from_topk(
-    topk_ids: Tensor, topk_weights: Tensor, n_experts: int, *, n_rows: int | Tensor | None = None, validate: bool | None = None,
+    topk_ids: Tensor,
+    topk_weights: Tensor,
+    n_experts: int,
+    *,
+    n_rows: int | Tensor | None = None,
+    validate: bool | None = None,
     backend: Literal["auto", "reference"] = "auto",
 ) -> Routing:
     """Make a routing from expert ids and weights that were chosen elsewhere.
@@ -251,7 +256,13 @@ def _ids(function: str, ids: Tensor, shape: tuple[int, int], like: Tensor) -> Te
 
 
 def _validate_values(
-    function: str, logits: Tensor | None, ids: Tensor | None, n_experts: int, n_rows: Any, *, allow_minus_one: bool,
+    function: str,
+    logits: Tensor | None,
+    ids: Tensor | None,
+    n_experts: int,
+    n_rows: Any,
+    *,
+    allow_minus_one: bool,
     sm_first: bool = False,
 ) -> None:
     """Raise ValueError for values that upstream's kernels would misroute; reads the tensors."""
@@ -259,7 +270,9 @@ def _validate_values(
     if logits is not None and bool(logits[rows].float().isnan().any()):
         raise ValueError(f"{function}: found NaN in logits, needed numbers: a NaN selects experts that do not exist")
     if logits is not None and sm_first and bool(logits[rows].float().softmax(-1).isnan().any()):
-        raise ValueError(f"{function}: found a row of logits with +inf or only -inf and sm_first=True, needed a finite softmax: it is NaN there")
+        raise ValueError(
+            f"{function}: found a row of logits with +inf or only -inf and sm_first=True, needed a finite softmax: it is NaN there"
+        )
     if ids is None:
         return
     used = ids[rows]
@@ -271,4 +284,6 @@ def _validate_values(
         )
     ordered = used.sort(dim=1).values
     if ordered.shape[1] > 1 and bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any()):
-        raise ValueError(f"{function}: found an expert id twice in one row, needed distinct ids: the histogram counts it once and a slot is lost")
+        raise ValueError(
+            f"{function}: found an expert id twice in one row, needed distinct ids: the histogram counts it once and a slot is lost"
+        )

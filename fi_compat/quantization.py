@@ -132,14 +132,30 @@ def fp4_quantize(
         )
     if _bindings.is_compiling():
         return _bindings.ops.fp4_quantize(  # type: ignore[no-any-return]
-            input, global_scale, sf_vec_size, sf_use_ue8m0, is_sf_swizzled_layout, is_sf_8x4_layout, is_global_scale_inversed,
-            per_token_scale, enable_pdl, None if backend is UNSET else backend, batch_invariant,
+            input,
+            global_scale,
+            sf_vec_size,
+            sf_use_ue8m0,
+            is_sf_swizzled_layout,
+            is_sf_8x4_layout,
+            is_global_scale_inversed,
+            per_token_scale,
+            enable_pdl,
+            None if backend is UNSET else backend,
+            batch_invariant,
         )
     if backend is UNSET and not batch_invariant:
         backend = "cuda"
     elif backend == "reference":
         return _reference_fp4_quantize(
-            input, global_scale, sf_vec_size, sf_use_ue8m0, is_sf_swizzled_layout, is_sf_8x4_layout, is_global_scale_inversed, per_token_scale,
+            input,
+            global_scale,
+            sf_vec_size,
+            sf_use_ue8m0,
+            is_sf_swizzled_layout,
+            is_sf_8x4_layout,
+            is_global_scale_inversed,
+            per_token_scale,
             nvfp4_4over6,
         )
     else:
@@ -157,8 +173,18 @@ def fp4_quantize(
     elif not sf_use_ue8m0 and not batch_invariant:
         raise ValueError("fp4_quantize: found global_scale=None, needed one float32 element for NVFP4: pass 448 * 6 / amax")
     return adapter.fp4_quantize(
-        input, global_scale, sf_vec_size, sf_use_ue8m0, is_sf_swizzled_layout, is_sf_8x4_layout, is_global_scale_inversed, per_token_scale,
-        enable_pdl, backend, nvfp4_4over6, batch_invariant,
+        input,
+        global_scale,
+        sf_vec_size,
+        sf_use_ue8m0,
+        is_sf_swizzled_layout,
+        is_sf_8x4_layout,
+        is_global_scale_inversed,
+        per_token_scale,
+        enable_pdl,
+        backend,
+        nvfp4_4over6,
+        batch_invariant,
     )
 
 
@@ -195,11 +221,18 @@ def _reference_fp4_quantize(
     if nvfp4_4over6 is not None:
         raise UnsupportedFeatureError(
             "fp4_quantize: nvfp4_4over6 cannot be served by backend='reference': found a recipe, needed None, or a kernel backend",
-            feature="nvfp4_4over6", found="backend='reference'",
+            feature="nvfp4_4over6",
+            found="backend='reference'",
         )
     return _reference_fp4.fp4_quantize(
-        input, global_scale, sf_vec_size, sf_use_ue8m0, is_sf_swizzled_layout, is_sf_8x4_layout,
-        is_global_scale_inversed=is_global_scale_inversed, per_token_scale=per_token_scale,
+        input,
+        global_scale,
+        sf_vec_size,
+        sf_use_ue8m0,
+        is_sf_swizzled_layout,
+        is_sf_8x4_layout,
+        is_global_scale_inversed=is_global_scale_inversed,
+        per_token_scale=per_token_scale,
     )
 
 
@@ -270,8 +303,18 @@ def nvfp4_quantize(
     if a_global_sf.numel() != 1:
         _check_scale("nvfp4_quantize", a_global_sf.numel(), a, per_token_scale=False)
     return adapter.nvfp4_quantize(
-        a, a_global_sf, layout, do_shuffle, sf_vec_size, enable_pdl, backend, per_token_activation, expanded_idx_to_permuted_idx, out_scale,
-        nvfp4_4over6, batch_invariant,
+        a,
+        a_global_sf,
+        layout,
+        do_shuffle,
+        sf_vec_size,
+        enable_pdl,
+        backend,
+        per_token_activation,
+        expanded_idx_to_permuted_idx,
+        out_scale,
+        nvfp4_4over6,
+        batch_invariant,
     )
 
 
@@ -283,11 +326,19 @@ def _reference_nvfp4(
     if do_shuffle or other_options:
         raise UnsupportedFeatureError(
             "nvfp4_quantize: do_shuffle, per_token_activation and out_scale cannot be served by backend='reference': needed a kernel backend",
-            feature="do_shuffle", found="backend='reference'",
+            feature="do_shuffle",
+            found="backend='reference'",
         )
     return _reference_fp4_quantize(
-        a, a_global_sf, 16, sf_use_ue8m0=False, is_sf_swizzled_layout=layout is not SfLayout.layout_linear,
-        is_sf_8x4_layout=layout is SfLayout.layout_8x4, is_global_scale_inversed=False, per_token_scale=False, nvfp4_4over6=nvfp4_4over6,
+        a,
+        a_global_sf,
+        16,
+        sf_use_ue8m0=False,
+        is_sf_swizzled_layout=layout is not SfLayout.layout_linear,
+        is_sf_8x4_layout=layout is SfLayout.layout_8x4,
+        is_global_scale_inversed=False,
+        per_token_scale=False,
+        nvfp4_4over6=nvfp4_4over6,
     )
 
 
@@ -328,8 +379,15 @@ def mxfp4_quantize(
     layout = sfLayout if type(sfLayout) is SfLayout else _layout(sfLayout)
     if backend == "reference":
         return _reference_fp4_quantize(
-            a, None, 32, sf_use_ue8m0=True, is_sf_swizzled_layout=layout is not SfLayout.layout_linear,
-            is_sf_8x4_layout=layout is SfLayout.layout_8x4, is_global_scale_inversed=False, per_token_scale=False, nvfp4_4over6=None,
+            a,
+            None,
+            32,
+            sf_use_ue8m0=True,
+            is_sf_swizzled_layout=layout is not SfLayout.layout_linear,
+            is_sf_8x4_layout=layout is SfLayout.layout_8x4,
+            is_global_scale_inversed=False,
+            per_token_scale=False,
+            nvfp4_4over6=None,
         )
     backend = "cuda" if backend is UNSET and not batch_invariant else _backend("mxfp4_quantize", backend, batch_invariant)
     index = a.get_device()
@@ -478,9 +536,7 @@ def e2m1_and_ufp8sf_scale_to_float(
         from ._reference_fp4 import fp4_dequantize
 
         inverse = None if global_scale_tensor is None else 1.0 / global_scale_tensor.float()
-        return fp4_dequantize(
-            e2m1_tensor, ufp8_scale_tensor, inverse, sf_vec_size, ufp8_type == 0, is_sf_swizzled_layout, is_sf_8x4_layout
-        )
+        return fp4_dequantize(e2m1_tensor, ufp8_scale_tensor, inverse, sf_vec_size, ufp8_type == 0, is_sf_swizzled_layout, is_sf_8x4_layout)
     if global_scale_tensor is None:
         # Upstream's default fails with AttributeError on every release; None means 1.
         import torch

@@ -125,9 +125,7 @@ def nvfp4_quantize(
     )
 
 
-def mxfp4_quantize(
-    a: Tensor, backend: str, enable_pdl: bool | None, sfLayout: SfLayout, batch_invariant: bool
-) -> tuple[Tensor, Tensor]:
+def mxfp4_quantize(a: Tensor, backend: str, enable_pdl: bool | None, sfLayout: SfLayout, batch_invariant: bool) -> tuple[Tensor, Tensor]:
     """Call ``flashinfer.mxfp4_quantize``; see ``fi_compat.quantization.mxfp4_quantize``."""
     options: dict[str, Any] = {}
     if batch_invariant:
@@ -139,8 +137,14 @@ def mxfp4_quantize(
         if backend != "cuda":
             raise unsupported("mxfp4_quantize", f"sfLayout={sfLayout.name} with backend={backend!r}", "flashinfer", ">=0.6.16")
         return _fp4_quantize.call(  # type: ignore[no-any-return]
-            input=a, global_scale=None, sf_vec_size=32, sf_use_ue8m0=True, is_sf_swizzled_layout=sfLayout.name != "layout_linear",
-            is_sf_8x4_layout=sfLayout.name == "layout_8x4", enable_pdl=enable_pdl, backend="cuda",
+            input=a,
+            global_scale=None,
+            sf_vec_size=32,
+            sf_use_ue8m0=True,
+            is_sf_swizzled_layout=sfLayout.name != "layout_linear",
+            is_sf_8x4_layout=sfLayout.name == "layout_8x4",
+            enable_pdl=enable_pdl,
+            backend="cuda",
         )
     return _mxfp4_quantize.call(a=a, backend=backend, enable_pdl=enable_pdl, **options)  # type: ignore[no-any-return]
 
@@ -177,9 +181,9 @@ def mxfp8_quantize(
 def block_scale_interleave(unswizzled_sf: Tensor, out: Tensor | None) -> Tensor:
     """Call ``flashinfer.block_scale_interleave``."""
     if out is None:
-        return _block_scale_interleave.call(unswizzled_sf=unswizzled_sf)  # type: ignore[no-any-return]
+        return _block_scale_interleave.call(unswizzled_sf=unswizzled_sf)
     _block_scale_interleave.require("out", "...", ">=0.7.2.post1")
-    return _block_scale_interleave.call(unswizzled_sf=unswizzled_sf, out=out)  # type: ignore[no-any-return]
+    return _block_scale_interleave.call(unswizzled_sf=unswizzled_sf, out=out)
 
 
 def e2m1_and_ufp8sf_scale_to_float(
@@ -196,7 +200,7 @@ def e2m1_and_ufp8sf_scale_to_float(
     if is_sf_8x4_layout:
         _e2m1_and_ufp8sf_scale_to_float.require("is_sf_8x4_layout", is_sf_8x4_layout, ">=0.6.16")
         options["is_sf_8x4_layout"] = True
-    return _e2m1_and_ufp8sf_scale_to_float.call(  # type: ignore[no-any-return]
+    return _e2m1_and_ufp8sf_scale_to_float.call(
         e2m1_tensor=e2m1_tensor,
         ufp8_scale_tensor=ufp8_scale_tensor,
         global_scale_tensor=global_scale_tensor,
@@ -209,11 +213,9 @@ def e2m1_and_ufp8sf_scale_to_float(
 
 def shuffle_matrix_a(input_tensor: Tensor, epilogue_tile_m: int) -> Tensor:
     """Call ``flashinfer.shuffle_matrix_a``."""
-    return _shuffle_matrix_a.call(input_tensor=input_tensor, epilogue_tile_m=epilogue_tile_m)  # type: ignore[no-any-return]
+    return _shuffle_matrix_a.call(input_tensor=input_tensor, epilogue_tile_m=epilogue_tile_m)
 
 
 def shuffle_matrix_sf_a(input_tensor: Tensor, epilogue_tile_m: int, num_elts_per_sf: int) -> Tensor:
     """Call ``flashinfer.shuffle_matrix_sf_a``."""
-    return _shuffle_matrix_sf_a.call(  # type: ignore[no-any-return]
-        input_tensor=input_tensor, epilogue_tile_m=epilogue_tile_m, num_elts_per_sf=num_elts_per_sf
-    )
+    return _shuffle_matrix_sf_a.call(input_tensor=input_tensor, epilogue_tile_m=epilogue_tile_m, num_elts_per_sf=num_elts_per_sf)

@@ -67,7 +67,7 @@ def sorted_gates(sparse: Any, padded: bool) -> Tensor:
     order = sparse.mask_metadata.col_sorted_indx
     flat = sparse.vals.reshape(-1)
     if not padded:
-        return flat[order]  # type: ignore[no-any-return]
+        return flat[order]
     return torch.where(order >= 0, flat[order.clamp_min(0)], 0) if flat.numel() else flat
 
 

@@ -76,7 +76,9 @@ def lent(monkeypatch: pytest.MonkeyPatch, release: str) -> Any:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: lent.capability)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda device=None: SimpleNamespace(major=lent.capability[0], minor=lent.capability[1], multi_processor_count=148)
+        torch.cuda,
+        "get_device_properties",
+        lambda device=None: SimpleNamespace(major=lent.capability[0], minor=lent.capability[1], multi_processor_count=148),
     )
     for module in (fp4, fp8):
         for name, value in {
@@ -131,7 +133,7 @@ class Locals:
         self._names = set(names)
         self.seen: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
 
-    def __enter__(self) -> Locals:
+    def __enter__(self):
         sys.setprofile(self._profile)
         return self
 

@@ -247,7 +247,11 @@ def test_four_over_six_from_the_environment_is_off_or_an_error(release, lent, mo
         fi_compat.fp4_quantize(X, SCALE)
         assert lent.launches[-1][1][-1] == 0
     elif since(release, "0.6.12"):
-        for call in (lambda: fi_compat.fp4_quantize(X, SCALE), lambda: quantization.nvfp4_quantize(X, SCALE), lambda: fi_compat.prepare("fp4_quantize")):
+        for call in (
+            lambda: fi_compat.fp4_quantize(X, SCALE),
+            lambda: quantization.nvfp4_quantize(X, SCALE),
+            lambda: fi_compat.prepare("fp4_quantize"),
+        ):
             with pytest.raises(errors.ConfigurationError, match="FLASHINFER_NVFP4_4OVER6=1 in the environment"):
                 call()
         monkeypatch.setenv("FLASHINFER_NVFP4_4OVER6", "0")
@@ -311,7 +315,12 @@ def test_nvfp4_quantize(release, lent, parameters_of) -> None:
         assert codes.shape == (4, 32)
     if since(release, "0.7.1"):
         assert native["nvfp4_4over6"] is None
-    for option, value, first in (("per_token_activation", True, "0.6.11"), ("out_scale", X, "0.7.1"), ("batch_invariant", True, "0.7.4"), ("nvfp4_4over6", object(), "0.7.1")):
+    for option, value, first in (
+        ("per_token_activation", True, "0.6.11"),
+        ("out_scale", X, "0.7.1"),
+        ("batch_invariant", True, "0.7.4"),
+        ("nvfp4_4over6", object(), "0.7.1"),
+    ):
         if not since(release, first):
             with pytest.raises(errors.UnsupportedFeatureError, match=option):
                 quantization.nvfp4_quantize(X, SCALE, **{option: value})
@@ -322,7 +331,7 @@ def test_mxfp4_quantize_serves_every_layout_on_every_release(release, lent) -> N
     for layout, shape in ((SfLayout.layout_128x4, (128, 4)), (SfLayout.layout_8x4, (8, 4)), (SfLayout.layout_linear, (4, 2))):
         codes, sf = quantization.mxfp4_quantize(X, sfLayout=layout)
         assert (tuple(codes.shape), tuple(sf.shape)) == ((4, 32), shape)
-        name, launch = lent.launches[-1]
+        launch = lent.launches[-1][1]
         assert launch[4:8] == (32, True, layout != SfLayout.layout_linear, layout == SfLayout.layout_8x4)
     if not since(release, "0.6.16"):
         with pytest.raises(errors.UnsupportedFeatureError, match="sfLayout=layout_8x4"):
@@ -344,7 +353,11 @@ def test_mxfp8_quantize_obeys_the_layout_with_cute_dsl(release, lent, cute_dsl) 
 def _says_linear(call) -> bool:
     _, args, kwargs = call
     values = [*args, *kwargs.values()]
-    return kwargs.get("is_sf_swizzled_layout") is False or any(getattr(v, "name", "") == "layout_linear" for v in values) or kwargs.get("sf_layout") == 2
+    return (
+        kwargs.get("is_sf_swizzled_layout") is False
+        or any(getattr(v, "name", "") == "layout_linear" for v in values)
+        or kwargs.get("sf_layout") == 2
+    )
 
 
 def test_the_other_siblings_pass_their_values(release, lent, parameters_of) -> None:

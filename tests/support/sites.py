@@ -37,7 +37,12 @@ def build(root: Path, tree: dict[str, Any]) -> Path:
 def dist_info(name: str, version: str | None, record: list[str] | None = None, requires: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return a ``*.dist-info`` folder; ``version=None`` leaves the Version line out."""
     folder = f"{name.replace('-', '_')}-{version or '0'}.dist-info"
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", *([f"Version: {version}"] if version else []), *(f"Requires-Dist: {r}" for r in requires)]
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {name}",
+        *([f"Version: {version}"] if version else []),
+        *(f"Requires-Dist: {r}" for r in requires),
+    ]
     files: dict[str, Any] = {"METADATA": "\n".join(lines) + "\n"}
     if record is not None:
         files["RECORD"] = "\n".join(record) + "\n"
@@ -57,7 +62,9 @@ def record_of(tree: dict[str, Any], prefix: str = "") -> list[str]:
     return lines
 
 
-def flashinfer(file_version: str | None = "0.6.8", dist_version: str | None = "0.6.8", shape: str = "0.6.8", meta: str | None = None) -> dict[str, Any]:
+def flashinfer(
+    file_version: str | None = "0.6.8", dist_version: str | None = "0.6.8", shape: str = "0.6.8", meta: str | None = None
+) -> dict[str, Any]:
     """Return a site with a FlashInfer whose source has the marks of ``shape``."""
     source = FP4.format(TAILS[shape])
     if shape in {"0.6.12", "0.7.1", "0.7.4"}:

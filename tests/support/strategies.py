@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 EXAMPLES = int(os.environ.get("FI_COMPAT_EXAMPLES", "100"))
 SEED = int(os.environ.get("FI_COMPAT_SEED", "20261130"))
 SETTINGS = settings(
-    max_examples=EXAMPLES, deadline=None, database=None, print_blob=True,
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
@@ -61,7 +64,10 @@ def routing_cases(draw: Any) -> dict[str, Any]:
         "slot_order": draw(st.sampled_from(("upstream", "expert"))),
     }
     if draw(st.integers(0, 3)) == 0:
-        ids = torch.stack([torch.randperm(n_experts, generator=torch.Generator().manual_seed(seed + i))[:k] for i in range(n_tokens)] or [torch.zeros(k, dtype=torch.int64)])[:n_tokens]
+        ids = torch.stack(
+            [torch.randperm(n_experts, generator=torch.Generator().manual_seed(seed + i))[:k] for i in range(n_tokens)]
+            or [torch.zeros(k, dtype=torch.int64)]
+        )[:n_tokens]
         case["expt_indx"] = ids.to(draw(st.sampled_from((torch.int16, torch.int32, torch.int64))))
     divisors = [d for d in (2, 3, 4) if n_experts % d == 0]
     if divisors and draw(st.integers(0, 4)) == 0:
@@ -78,7 +84,9 @@ def topk_cases(draw: Any) -> dict[str, Any]:
     n_experts, n_tokens = draw(st.sampled_from(EXPERTS)), draw(st.sampled_from(TOKENS))
     k = draw(st.sampled_from([k for k in (1, 2, 3, 4, 6, 8) if k <= n_experts]))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31 - 1)))
-    ids = torch.stack([torch.randperm(n_experts, generator=generator)[:k] for _ in range(n_tokens)] or [torch.zeros(k, dtype=torch.int64)])[:n_tokens]
+    ids = torch.stack([torch.randperm(n_experts, generator=generator)[:k] for _ in range(n_tokens)] or [torch.zeros(k, dtype=torch.int64)])[
+        :n_tokens
+    ]
     ids = torch.where(torch.rand(ids.shape, generator=generator) < draw(st.sampled_from((0.0, 0.3, 1.0))), -1, ids)
     case: dict[str, Any] = {
         "topk_ids": ids.to(draw(st.sampled_from((torch.int16, torch.int32, torch.int64)))),
@@ -97,13 +105,23 @@ def corpus() -> list[dict[str, Any]]:
     shapes = [(7, 8, 2), (33, 40, 4), (1, 1, 1), (3, 33, 8), (32, 8, 1), (0, 8, 2), (5, 6, 6), (2, 3, 3), (33, 7, 4), (7, 12, 6)]
     for i, (n, e, k) in enumerate(shapes):
         for j, kind in enumerate(KINDS):
-            cases.append({"logits": make_logits(1000 * i + j, n, e, DTYPES[(i + j) % 3], kind), "n_expts_act": k, "sm_first": (i + j) % 2 == 0 and kind != "infinities"})
+            cases.append(
+                {
+                    "logits": make_logits(1000 * i + j, n, e, DTYPES[(i + j) % 3], kind),
+                    "n_expts_act": k,
+                    "sm_first": (i + j) % 2 == 0 and kind != "infinities",
+                }
+            )
     for seed in range(40):
         generator = torch.Generator().manual_seed(seed)
         pick = lambda options: options[int(torch.randint(len(options), (), generator=generator))]  # noqa: B023, E731
         n, e = pick(TOKENS), pick((1, 2, 3, 6, 8, 9, 16, 33))
         k = pick([k for k in (1, 2, 4, 8, 3) if k <= e])
-        case: dict[str, Any] = {"logits": make_logits(seed, n, e, pick(DTYPES), pick(("normal", "ties", "zeros", "steep"))), "n_expts_act": k, "sm_first": pick((True, False))}
+        case: dict[str, Any] = {
+            "logits": make_logits(seed, n, e, pick(DTYPES), pick(("normal", "ties", "zeros", "steep"))),
+            "n_expts_act": k,
+            "sm_first": pick((True, False)),
+        }
         extra = pick(("none", "n_rows", "expt_indx", "simulated_ep"))
         if extra == "n_rows":
             case["n_rows"] = pick(list(range(n + 1)))

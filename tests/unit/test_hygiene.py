@@ -12,7 +12,19 @@ import sites
 
 import fi_compat
 
-FORBIDDEN = {"torch", "triton", "flashinfer", "triton_kernels", "numpy", "packaging", "importlib_metadata", "rich", "dataclasses", "inspect", "argparse"}
+FORBIDDEN = {
+    "torch",
+    "triton",
+    "flashinfer",
+    "triton_kernels",
+    "numpy",
+    "packaging",
+    "importlib_metadata",
+    "rich",
+    "dataclasses",
+    "inspect",
+    "argparse",
+}
 #: What resolution may never import; it needs packaging and importlib_metadata.
 UPSTREAMS = {"torch", "triton", "flashinfer", "triton_kernels", "numpy"}
 PACKAGE_PARENT = str(Path(fi_compat.__file__).parent.parent)
@@ -34,13 +46,32 @@ def test_import_loads_exactly_these_modules_of_ours() -> None:
     """The set is a promise: a new one is a decision."""
     program = f"import sys; sys.path.insert(0, {PACKAGE_PARENT!r}); import fi_compat; print([m for m in sys.modules if m.startswith('fi_compat')])"
     result = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert set(eval(result.stdout)) <= {  # noqa: S307 - our own output
-        "fi_compat", "fi_compat._bindings", "fi_compat._device", "fi_compat._routing", "fi_compat._unset", "fi_compat._version",
-        "fi_compat.comm", "fi_compat.errors", "fi_compat.moe", "fi_compat.patches", "fi_compat.quantization",
+    assert set(eval(result.stdout)) <= {
+        "fi_compat",
+        "fi_compat._bindings",
+        "fi_compat._device",
+        "fi_compat._routing",
+        "fi_compat._unset",
+        "fi_compat._version",
+        "fi_compat.comm",
+        "fi_compat.errors",
+        "fi_compat.moe",
+        "fi_compat.patches",
+        "fi_compat.quantization",
     }
 
 
-@pytest.mark.parametrize("call", ["active('flashinfer')", "active('triton_kernels')", "has('fp4_quantize')", "check_version('flashinfer-python', '>=0.6')", "explain('fp4_quantize')", "features()"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "active('flashinfer')",
+        "active('triton_kernels')",
+        "has('fp4_quantize')",
+        "check_version('flashinfer-python', '>=0.6')",
+        "explain('fp4_quantize')",
+        "features()",
+    ],
+)
 def test_resolution_imports_no_upstream(tmp_path, call) -> None:
     """In the presence of both upstreams; the fake FlashInfer raises when it is imported."""
     root = sites.build(tmp_path, {**sites.flashinfer(), **sites.owned("3.6")})
@@ -68,7 +99,13 @@ def test_every_module_defines_all_and_every_public_function_has_a_docstring() ->
 
     for path in Path(fi_compat.__file__).parent.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        names = [n for n in tree.body if isinstance(n, (ast.Assign, ast.AnnAssign)) for t in (n.targets if isinstance(n, ast.Assign) else [n.target]) if isinstance(t, ast.Name) and t.id == "__all__"]
+        names = [
+            n
+            for n in tree.body
+            if isinstance(n, (ast.Assign, ast.AnnAssign))
+            for t in (n.targets if isinstance(n, ast.Assign) else [n.target])
+            if isinstance(t, ast.Name) and t.id == "__all__"
+        ]
         assert names, f"{path} has no __all__"
         for node in tree.body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):

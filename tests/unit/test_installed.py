@@ -48,7 +48,10 @@ def test_a_shadowing_checkout_wins_and_is_told(site) -> None:
     assert any("shadowed" in v.reason for v in selection.trace)
 
 
-@pytest.mark.parametrize(("version", "how"), [("0.0.0+unknown", "structure"), ("0.6.11.dev20260401", "version"), ("0.6.17+cu130", "version"), ("0.6.17+amd.1", "version")])
+@pytest.mark.parametrize(
+    ("version", "how"),
+    [("0.0.0+unknown", "structure"), ("0.6.11.dev20260401", "version"), ("0.6.17+cu130", "version"), ("0.6.17+amd.1", "version")],
+)
 def test_odd_versions_have_an_answer(site, version, how) -> None:
     """Unknown, nightly, CUDA and vendor builds."""
     site(sites.flashinfer(version, version, "0.6.12"))
@@ -120,7 +123,7 @@ def test_an_unreadable_directory_is_a_typed_error_that_names_it(site, upstream, 
     """Installed but unreadable is never reported as not installed."""
     root = site({**sites.flashinfer(), **sites.owned("3.6")})
     for folder in (tmp_path, *tmp_path.parents):
-        if folder.owner() == "root" and str(folder).startswith("/tmp/"):  # noqa: S108 - pytest's own folders are 0700
+        if folder.owner() == "root" and str(folder).startswith("/tmp/"):
             folder.chmod(0o755)
     (root / upstream).chmod(0)
 
@@ -180,7 +183,17 @@ def test_a_vendored_copy_that_is_not_aliased_yet_is_mentioned(site) -> None:
         fi_compat.active("triton_kernels")
 
 
-OVERLAYS = [("3.5.1", "3.6"), ("3.6", "3.5.1"), ("3.6", "3.8"), ("3.8", "3.6"), ("3.5.1", "3.8"), ("3.8", "3.5.1"), ("3.4", "3.8-shuffled"), ("3.8-shuffled", "3.8"), ("3.5.1", "3.4")]
+OVERLAYS = [
+    ("3.5.1", "3.6"),
+    ("3.6", "3.5.1"),
+    ("3.6", "3.8"),
+    ("3.8", "3.6"),
+    ("3.5.1", "3.8"),
+    ("3.8", "3.5.1"),
+    ("3.4", "3.8-shuffled"),
+    ("3.8-shuffled", "3.8"),
+    ("3.5.1", "3.4"),
+]
 
 
 @pytest.mark.parametrize(("first", "second"), OVERLAYS)
@@ -202,7 +215,12 @@ def merge(one, two):
 
 def test_after_uninstalling_one_of_two_owners_only_leftovers_remain(site) -> None:
     """B77: `pip uninstall sgl-kernel` removes the shared files; a namespace package with a few files is left."""
-    site({"triton_kernels": {"tensor_details": {"ragged_tensor.py": ""}, "reduce.py": ""}, **sites.dist_info("sglang-kernel", "0.4.3", ["triton_kernels/topk.py,,"])})
+    site(
+        {
+            "triton_kernels": {"tensor_details": {"ragged_tensor.py": ""}, "reduce.py": ""},
+            **sites.dist_info("sglang-kernel", "0.4.3", ["triton_kernels/topk.py,,"]),
+        }
+    )
     with pytest.raises(errors.IncompatibleUpstreamError, match=r"left over.*sglang-kernel 0\.4\.3.*force-reinstall sglang-kernel==0\.4\.3"):
         fi_compat.active("triton_kernels")
 
@@ -223,7 +241,15 @@ def test_a_real_tree_beside_the_unrelated_distribution_works(site) -> None:
 
 def test_imports_that_lead_nowhere_are_found(site) -> None:
     """The deep check of the doctor: a module imports a name that the other generation's file does not define."""
-    root = site({"triton_kernels": {"__init__.py": "", "topk.py": "from .tensor import SparseMatrix, Tensor\nfrom triton_kernels.gone import x\n", "tensor.py": "if True:\n    class Tensor: ...\n"}})
+    root = site(
+        {
+            "triton_kernels": {
+                "__init__.py": "",
+                "topk.py": "from .tensor import SparseMatrix, Tensor\nfrom triton_kernels.gone import x\n",
+                "tensor.py": "if True:\n    class Tensor: ...\n",
+            }
+        }
+    )
     missing = _installed.unresolved_imports(str(root / "triton_kernels"), ["topk.py"])
     assert missing == (
         "topk.py imports SparseMatrix from tensor.py, which does not define it",
@@ -326,7 +352,9 @@ def test_an_upstream_callable_binds_once_and_probes_its_parameters(site) -> None
     assert upstream.call(1, b=2) == (1, 2)
     assert upstream.call is sys.modules["flashinfer"].f
     assert "b" in upstream.parameters
-    with pytest.raises(errors.UnsupportedFeatureError, match=r"c=3 cannot be served: found flashinfer 0\.6\.8, needed flashinfer >=0\.7\.1"):
+    with pytest.raises(
+        errors.UnsupportedFeatureError, match=r"c=3 cannot be served: found flashinfer 0\.6\.8, needed flashinfer >=0\.7\.1"
+    ):
         upstream.require("c", 3, ">=0.7.1")
     with pytest.raises(errors.UnsupportedFeatureError, match="gone is not in flashinfer"):
         Upstream("flashinfer", "gone").bind()

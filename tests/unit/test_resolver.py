@@ -212,16 +212,18 @@ def test_a_half_uninstalled_tree_is_refused() -> None:
 def test_leftovers_without_topk_are_refused() -> None:
     """`pip uninstall sgl-kernel` leaves six files, and sglang's own check still says yes."""
     facts = TritonKernelsFacts(root="/site/triton_kernels", namespace=True, files=frozenset({"tensor_details/ragged_tensor.py"}))
-    with pytest.raises(errors.IncompatibleUpstreamError, match=r"left over from an uninstalled package: found tensor_details/ragged_tensor\.py"):
+    with pytest.raises(
+        errors.IncompatibleUpstreamError, match=r"left over from an uninstalled package: found tensor_details/ragged_tensor\.py"
+    ):
         select("triton_kernels", facts)
 
 
 def test_b68_the_unrelated_project_is_named() -> None:
     """PyPI's triton-kernels 0.1.0 is not the Triton project's."""
-    facts = TritonKernelsFacts(
-        root="/site/triton_kernels", files=frozenset({"add_vectors.py"}), owners=(Owner("triton-kernels", "0.1.0"),)
-    )
-    with pytest.raises(errors.IncompatibleUpstreamError, match=r"unrelated project.*triton-kernels 0\.1\.0.*pip uninstall -y triton-kernels"):
+    facts = TritonKernelsFacts(root="/site/triton_kernels", files=frozenset({"add_vectors.py"}), owners=(Owner("triton-kernels", "0.1.0"),))
+    with pytest.raises(
+        errors.IncompatibleUpstreamError, match=r"unrelated project.*triton-kernels 0\.1\.0.*pip uninstall -y triton-kernels"
+    ):
         select("triton_kernels", facts)
 
 

@@ -160,8 +160,8 @@ def test_sixteen_threads_patch_once(tree, nvidia) -> None:
 
 def test_upstreams_own_call_goes_through_the_patch(tree, nvidia, monkeypatch) -> None:
     """opt_flags calls the attribute of the module, positionally."""
-    import inspect
     import importlib
+    import inspect
 
     details = "matmul_details" if tree.generation == "3.8" else "matmul_ogs_details"
     source = inspect.getsource(importlib.import_module(f"triton_kernels.{details}.opt_flags"))
