@@ -48,7 +48,7 @@ def changes(old, new) -> list[str]:
     keyword = dict(new[1])
     out += [f"made keyword-only: {n}" if n in keyword else f"REMOVED: {n}" for n in gone]
     out += [f"added, keyword-only: {n}" for n in keyword if n not in dict(old[1]) and n not in before]
-    moved = [n for n in common if before.index(n) - sum(g in before[: before.index(n)] for g in gone) != [c for c in common].index(n)]
+    moved = [n for n in common if before.index(n) - sum(g in before[: before.index(n)] for g in gone) != common.index(n)]
     out += [f"MOVED: {n}" for n in moved]
     defaults_old, defaults_new = dict([*old[0], *old[1]]), dict([*new[0], *new[1]])
     out += [

@@ -22,7 +22,7 @@ SETTINGS = settings(
 
 #: Token and expert counts around the kernels' blocks of 32.
 TOKENS = (0, 1, 2, 7, 31, 32, 33)
-EXPERTS = (1, 2, 3, 6, 8, 31, 32, 33, 40)
+EXPERTS = (1, 2, 3, 4, 6, 8, 12, 16, 33, 40)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 KINDS = ("normal", "ties", "constant", "zeros", "infinities", "steep")
 
