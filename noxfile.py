@@ -189,7 +189,7 @@ def show(session: nox.Session, rows: list[tuple[str, ...]]) -> None:
 @nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
     """Everything that CI runs; each part is a session of its own."""
-    for name in ("lint", "unit", "wheel", "reference", "contract", "generations", "random"):
+    for name in ("lint", "unit", "wheel", "reference", "contract", "generations", "distributed", "random"):
         session.notify(name)
 
 
@@ -254,8 +254,8 @@ def reference(session: nox.Session) -> None:
     assert code == 0 and counts["passed"] > 0 and counts["skipped"] == 0, counts
 
 
-def run_releases(session: nox.Session, releases: list[str], workers: int = 2) -> None:
-    """Run the contract suite on releases, and print the matrix of release, adapter, how, and tests passed."""
+def run_releases(session: nox.Session, releases: list[str], suite: str = "contract", workers: int = 2) -> None:
+    """Run a suite on releases, and print the matrix of release, adapter, how, and tests passed."""
     assert releases, "no releases to test: an empty matrix is a failure"
     python = base()
 
@@ -263,7 +263,7 @@ def run_releases(session: nox.Session, releases: list[str], workers: int = 2) ->
         folder = overlay(release)
         try:
             env = {"PYTHONPATH": str(folder), "FI_COMPAT_OVERLAY": str(folder), "FI_COMPAT_EXPECT_FLASHINFER": release}
-            return (release, *pytest_run(python, ["tests/contract"], env, f"contract-{release}"))
+            return (release, *pytest_run(python, [f"tests/{suite}"], env, f"{suite}-{release}"))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -281,6 +281,9 @@ def run_releases(session: nox.Session, releases: list[str], workers: int = 2) ->
         rows.append((release, adapter, "version", *(str(counts[k]) for k in ("passed", "failed", "skipped"))))
         if code != 0:
             print(output)
+        for line in output.splitlines():
+            if line.startswith(("ROW ", "NAIVE ")):
+                session.log(line)
     show(session, rows)
     bad = [r for r, code, counts, _ in results if code != 0 or counts["passed"] == 0 or counts["skipped"]]
     assert not bad, f"failed on {bad}"
@@ -344,6 +347,13 @@ def run_trees(session: nox.Session, names: list[str], extra: dict[str, str] | No
     bad = [n for n, code, counts, _ in results if code != 0 or counts["passed"] == 0 or counts["skipped"]]
     assert not bad, f"failed on {bad}"
     session.log(f"triton_kernels trees tested: {len(results)}; skipped tests: 0")
+
+
+@nox.session(venv_backend="none")
+@timed
+def distributed(session: nox.Session) -> None:
+    """The allreduce workspace over real process groups, four ranks, on every published FlashInfer release."""
+    run_releases(session, session.posargs or list(table("FLASHINFER_RELEASES")), "distributed")
 
 
 @nox.session(venv_backend="none")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import errors
 from ._unset import UNSET
 from ._version import __version__
+from .comm import allreduce_fusion, create_allreduce_fusion_workspace
 from .moe import routing
 from .patches import patch_sm120_min_warps
 from .quantization import fp4_quantize
@@ -22,8 +23,10 @@ __all__ = [
     "__version__",
     "active",
     "adapter_for",
+    "allreduce_fusion",
     "assert_version",
     "check_version",
+    "create_allreduce_fusion_workspace",
     "errors",
     "explain",
     "features",

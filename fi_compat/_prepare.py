@@ -23,6 +23,8 @@ STABLE: Final[dict[str, str]] = {
     "e2m1_and_ufp8sf_scale_to_float": "flashinfer",
     "shuffle_matrix_a": "flashinfer",
     "shuffle_matrix_sf_a": "flashinfer",
+    "create_allreduce_fusion_workspace": "flashinfer",
+    "allreduce_fusion": "flashinfer",
     "routing": "triton_kernels",
     "routing_from_topk": "triton_kernels",
 }
@@ -51,7 +53,8 @@ def prepare(*names: str) -> None:
 
 def _bind(name: str) -> None:
     adapter = _bindings.resolve(STABLE[name])
-    needed = adapter.UPSTREAMS.get(name)
+    families = (adapter, getattr(adapter, "comm", adapter))
+    needed = next((f.UPSTREAMS[name] for f in families if name in f.UPSTREAMS), None)
     if needed is None:
         selection = _resolver.active(STABLE[name])
         raise UnsupportedFeatureError(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ._upstream import Upstream
     from .quantization import SfLayout
 
-__all__ = ["FlashInferAdapter", "TritonKernelsAdapter"]
+__all__ = ["CommAdapter", "FlashInferAdapter", "TritonKernelsAdapter"]
 
 
 class _FP4Quantize(Protocol):
@@ -52,11 +52,70 @@ class _NVFP4Quantize(Protocol):
     ) -> tuple[Tensor, ...]: ...
 
 
+class CommAdapter(Protocol):
+    """The functions of ``fi_compat.adapters.comm_*``."""
+
+    @property
+    def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802 - a module constant
+
+    @property
+    def ALONE(self) -> bool: ...  # noqa: N802 - a module constant
+
+    def backend_for(self, group: Any, /) -> Any: ...
+
+    def create_workspace(
+        self,
+        backend: str,
+        world_size: int,
+        rank: int,
+        max_token_num: int,
+        hidden_dim: int,
+        dtype: Any,
+        group: Any,
+        comm_backend: Any,
+        gpus_per_node: int | None,
+        force_oneshot_support: bool,
+        /,
+    ) -> Any: ...
+
+    def destroy_workspace(self, workspace: Any, /) -> None: ...
+
+    def sufficient(self, workspace: Any, num_tokens: int, hidden_dim: int, dtype: Any, use_oneshot: bool | None, /) -> bool: ...
+
+    def load_comm_module(self) -> None: ...
+
+    def allreduce_fusion(
+        self,
+        input: Tensor,
+        workspace: Any,
+        pattern: int,
+        launch_with_pdl: Any,
+        trigger_completion_at_end: Any,
+        output: Tensor | None,
+        residual_out: Tensor | None,
+        norm_out: Tensor | None,
+        quant_out: Tensor | None,
+        scale_out: Tensor | None,
+        residual_in: Tensor | None,
+        rms_gamma: Tensor | None,
+        rms_eps: Any,
+        scale_factor: Any,
+        layout_code: int | None,
+        use_oneshot: bool | None,
+        fp32_acc: Any,
+        moe: dict[str, Any] | None,
+        /,
+    ) -> Tensor: ...
+
+
 class FlashInferAdapter(Protocol):
     """The functions of ``fi_compat.adapters.flashinfer_*``; positional, since only fi_compat calls them."""
 
     @property
     def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802 - a module constant
+
+    @property
+    def comm(self) -> CommAdapter: ...
 
     # Attributes, not methods: some modules make them with functools.partial.
     @property

@@ -38,11 +38,25 @@ class FlashInferRow:
 
 _FP4: Final = "quantization/fp4_quantization.py"
 
+_ALLREDUCE: Final = "comm/allreduce.py"
+_CREATE: Final = "create_allreduce_fusion_workspace"
+
 FLASHINFER_ROWS: Final[tuple[FlashInferRow, ...]] = (
     FlashInferRow(
         "flashinfer_0_6_8",
-        ">=0.6.8.dev0,<0.6.11.dev0",
+        ">=0.6.8.dev0,<0.6.10.dev0",
         ((_FP4, "fp4_quantize", "backend"),),
+    ),
+    # 0.6.10 alone moves to torch symmetric memory without a way to name the group in the public creator.
+    FlashInferRow(
+        "flashinfer_0_6_10",
+        ">=0.6.10.dev0,<0.6.10.post1.dev0",
+        ((_FP4, "fp4_quantize", "backend"), ("comm/torch_symmetric_memory.py", "_alloc_symm_buffer_bytes", "group_name")),
+    ),
+    FlashInferRow(
+        "flashinfer_0_6_10_post1",
+        ">=0.6.10.post1.dev0,<0.6.11.dev0",
+        ((_FP4, "fp4_quantize", "backend"), (_ALLREDUCE, _CREATE, "group")),
     ),
     # 0.6.11 inserts is_global_scale_inversed at position 6 and gives a scale of numel == m a meaning of its own.
     FlashInferRow(
@@ -54,8 +68,14 @@ FLASHINFER_ROWS: Final[tuple[FlashInferRow, ...]] = (
     # is the first whose cute-dsl kernel obeys sf_swizzle_layout.
     FlashInferRow(
         "flashinfer_0_6_12",
-        ">=0.6.12.dev0,<0.7.1.dev0",
+        ">=0.6.12.dev0,<0.6.15.dev0",
         ((_FP4, "fp4_quantize", "is_global_scale_inversed"), (_FP4, "_fp4_quantize_custom_op", "enable_pdl")),
+    ),
+    # 0.6.15 goes back to SymmDeviceMemory: comm_backend decides which ranks meet, and wins over group.
+    FlashInferRow(
+        "flashinfer_0_6_15",
+        ">=0.6.15.dev0,<0.7.1.dev0",
+        ((_FP4, "_fp4_quantize_custom_op", "enable_pdl"), ("fused_moe/core.py", "cutlass_fused_moe", "use_fused_finalize")),
     ),
     # 0.7.1 adds nvfp4_4over6, whose None means off whatever the environment says.
     FlashInferRow(
@@ -292,6 +312,10 @@ FEATURES: Final[dict[str, Feature]] = {
     "mxfp4_quantize": Feature("flashinfer", _ALL, (10, 0)),
     "mxfp8_quantize": Feature("flashinfer", _ALL, (10, 0)),
     "block_scale_interleave.out": Feature("flashinfer", (">=0.7.2.post1.dev0",), (10, 0)),
+    "allreduce.workspace": Feature("flashinfer", _ALL, (9, 0)),
+    "allreduce.group": Feature("flashinfer", _ALL, (9, 0)),
+    "allreduce.block_quant": Feature("flashinfer", (">=0.6.11.dev0",), (9, 0)),
+    "allreduce.weight_bias": Feature("flashinfer", (">=0.6.12.dev0",), (9, 0)),
     "moe.available": Feature("triton_kernels", _GENERATIONS),
     "moe.routing": Feature("triton_kernels", _GENERATIONS),
     "moe.routing.native_simulated_ep": Feature("triton_kernels", ("3.4", "3.5.1")),

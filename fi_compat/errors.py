@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigurationError",
     "FiCompatError",
+    "GroupError",
     "IncompatibleUpstreamError",
     "UnknownUpstreamError",
     "UnsupportedDeviceError",
@@ -60,3 +61,7 @@ class UnsupportedDeviceError(FiCompatError, RuntimeError):
 
 class ConfigurationError(FiCompatError, ValueError):
     """The environment contradicts what the call promises."""
+
+
+class GroupError(FiCompatError, RuntimeError):
+    """The ranks of a group did not agree in time: one died, never arrived, or is in another call."""

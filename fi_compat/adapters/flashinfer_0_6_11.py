@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fi_compat._upstream import Upstream, unsupported
 
+from . import comm_0_6_10_post1 as comm
 from .flashinfer_0_6_8 import UPSTREAMS as UPSTREAMS
 from .flashinfer_0_6_8 import _fp4_quantize
 from .flashinfer_0_6_8 import block_scale_interleave as block_scale_interleave
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UPSTREAMS",
     "block_scale_interleave",
+    "comm",
     "e2m1_and_ufp8sf_scale_to_float",
     "fp4_quantize",
     "mxfp4_quantize",

@@ -13,6 +13,7 @@ from fi_compat import _table
 from fi_compat._upstream import Upstream
 from fi_compat.errors import ConfigurationError
 
+from . import comm_0_6_10_post1 as comm
 from . import flashinfer_0_6_11 as _before
 from .flashinfer_0_6_8 import _mxfp8_quantize, _SfLayout
 from .flashinfer_0_6_11 import block_scale_interleave as block_scale_interleave
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UPSTREAMS",
     "block_scale_interleave",
+    "comm",
     "e2m1_and_ufp8sf_scale_to_float",
     "fp4_quantize",
     "mxfp4_quantize",

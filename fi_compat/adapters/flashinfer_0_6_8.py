@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from fi_compat._upstream import Upstream, unsupported
 
+from . import comm_0_6_8 as comm
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UPSTREAMS",
     "block_scale_interleave",
+    "comm",
     "e2m1_and_ufp8sf_scale_to_float",
     "fp4_quantize",
     "mxfp4_quantize",

@@ -1,0 +1,27 @@
+"""FlashInfer 0.6.10 exactly: no way to name a group but the low-level creator."""
+
+from __future__ import annotations
+
+from . import comm_0_6_10 as comm
+from .flashinfer_0_6_8 import UPSTREAMS as UPSTREAMS
+from .flashinfer_0_6_8 import block_scale_interleave as block_scale_interleave
+from .flashinfer_0_6_8 import e2m1_and_ufp8sf_scale_to_float as e2m1_and_ufp8sf_scale_to_float
+from .flashinfer_0_6_8 import fp4_quantize as fp4_quantize
+from .flashinfer_0_6_8 import mxfp4_quantize as mxfp4_quantize
+from .flashinfer_0_6_8 import mxfp8_quantize as mxfp8_quantize
+from .flashinfer_0_6_8 import nvfp4_quantize as nvfp4_quantize
+from .flashinfer_0_6_8 import shuffle_matrix_a as shuffle_matrix_a
+from .flashinfer_0_6_8 import shuffle_matrix_sf_a as shuffle_matrix_sf_a
+
+__all__ = [
+    "UPSTREAMS",
+    "block_scale_interleave",
+    "comm",
+    "e2m1_and_ufp8sf_scale_to_float",
+    "fp4_quantize",
+    "mxfp4_quantize",
+    "mxfp8_quantize",
+    "nvfp4_quantize",
+    "shuffle_matrix_a",
+    "shuffle_matrix_sf_a",
+]
