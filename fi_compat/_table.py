@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
+    "COMPANION_REGIMES",
     "FEATURES",
+    "FLASHINFER_INDEX",
     "FLASHINFER_RELEASES",
     "FLASHINFER_ROWS",
+    "FLOORS",
     "FOUR_OVER_SIX_VARIABLES",
+    "KNOWN_ISSUES",
+    "NUMERIC_VARIABLES",
+    "PAIRINGS",
     "TREES",
     "TRITON_KERNELS_OWNERS",
     "TRITON_KERNELS_ROWS",
@@ -119,6 +125,198 @@ FLASHINFER_RELEASES: Final[tuple[str, ...]] = (
 
 #: 0.6.12 to 0.7.0.post1 quantize differently when this is on, and have no parameter to say otherwise.
 FOUR_OVER_SIX_VARIABLES: Final = ("FLASHINFER_NVFP4_4OVER6",)
+
+
+@dataclass(frozen=True)
+class CompanionRegime:
+    """What FlashInfer itself does about a companion wheel of another version, by release of FlashInfer."""
+
+    spec: str
+    cubin: str
+    jit_cache: str
+    prefix_comparison: bool
+
+
+#: jit/env.py of each release. The 0.6 line compares jit-cache with ``startswith``: 0.6.11 accepts 0.6.11.post1+cu130.
+COMPANION_REGIMES: Final[tuple[CompanionRegime, ...]] = (
+    CompanionRegime("<0.7.0.dev0", "raises RuntimeError at import", "raises RuntimeError at import", prefix_comparison=True),
+    CompanionRegime(
+        ">=0.7.0.dev0,<0.7.2.dev0",
+        "raises RuntimeError at import",
+        "raises RuntimeError when the first kernel is loaded",
+        prefix_comparison=False,
+    ),
+    CompanionRegime(
+        ">=0.7.2.dev0",
+        "is ignored with a warning, and cubins are downloaded on demand (a slow start; a failure when offline)",
+        "is ignored with a warning, and kernels are JIT-compiled (minutes at the first call)",
+        prefix_comparison=False,
+    ),
+)
+
+#: Upstream's own wheel index: flashinfer-cubin from 0.6.14 on is not on PyPI, flashinfer-jit-cache never was.
+FLASHINFER_INDEX: Final = "https://flashinfer.ai/whl"
+CUBIN_LEFT_PYPI: Final = "0.6.14"
+
+#: Variables that change what FlashInfer computes.
+NUMERIC_VARIABLES: Final[dict[str, str]] = {
+    "FLASHINFER_NVFP4_4OVER6": "NVFP4 scales are searched over two candidates (0.6.12 and newer)",
+    "FLASHINFER_NVFP4_4OVER6_E4M3_USE_256": "the NVFP4 global-scale convention is 256 instead of 448 (0.6.12 and newer)",
+    "FLASHINFER_NVFP4_4OVER6_ERR_MODE": "how the 4-over-6 candidates are compared (0.6.12 and newer)",
+    "FLASHINFER_NVFP4_4OVER6_ERR_USE_FAST_MATH": "how the 4-over-6 error is computed (0.6.12 and newer)",
+    "FLASHINFER_DISABLE_FP4_QUANT_FAST_MATH": "FP4 quantization without approximate reciprocals (0.6.13 and newer)",
+    "TRTLLM_DISABLE_FP4_QUANT_FAST_MATH": "FP4 quantization without approximate reciprocals (0.6.12)",
+}
+
+
+@dataclass(frozen=True)
+class KnownIssue:
+    """A release that is known to be bad, keyed by release, Python and compute capability."""
+
+    id: str
+    distribution: str
+    spec: str
+    severity: str
+    message: str
+    remedy: str
+    python: str = ""
+    capability: tuple[int, ...] = ()
+    with_distribution: str = ""
+    with_spec: str = ""
+
+
+KNOWN_ISSUES: Final[tuple[KnownIssue, ...]] = (
+    KnownIssue(
+        "allreduce-world",
+        "flashinfer-python",
+        ">=0.6.10.dev0,<0.6.10.post1.dev0",
+        "warning",
+        "0.6.10 makes the allreduce fusion workspace over WORLD whatever group the engine uses: it hangs, or meets the wrong ranks, where"
+        " the tensor-parallel group is smaller (flashinfer#3247); fi_compat.create_allreduce_fusion_workspace is right",
+        "pip install flashinfer-python==0.6.10.post1",
+    ),
+    KnownIssue(
+        "comm-python",
+        "flashinfer-python",
+        ">=0.6.16.dev0,<0.6.16.post4.dev0",
+        "error",
+        "0.6.16 to 0.6.16.post3 cannot import flashinfer.comm on Python below 3.12 (TypeError: type 'array.array' is not subscriptable)",
+        "pip install flashinfer-python==0.6.16.post4",
+        python="<3.12",
+    ),
+    KnownIssue(
+        "jit-cache-tvm-ffi",
+        "flashinfer-jit-cache",
+        ">=0.6.16.dev0,<0.6.16.post3.dev0",
+        "error",
+        "flashinfer-jit-cache 0.6.16 to .post2 was compiled against a newer apache-tvm-ffi: undefined symbol at the first kernel",
+        "pip install --extra-index-url https://flashinfer.ai/whl flashinfer-python==0.6.16.post4 flashinfer-jit-cache==0.6.16.post4",
+        with_distribution="apache-tvm-ffi",
+        with_spec="<0.1.14",
+    ),
+    KnownIssue(
+        "mm-fp4-sm120",
+        "flashinfer-python",
+        ">=0.6.12.dev0,<0.6.13.dev0",
+        "warning",
+        "mm_fp4 on 0.6.12 returned zeros for some M on SM120 (flashinfer#3398)",
+        "pip install 'flashinfer-python>=0.6.13'",
+        capability=(12,),
+    ),
+    KnownIssue(
+        "throughput-0.6.15",
+        "flashinfer-python",
+        ">=0.6.15.dev0,<0.6.15.post1.dev0",
+        "info",
+        "a throughput regression was reported against 0.6.15 (sglang#31625)",
+        "pip install flashinfer-python==0.6.15.post1",
+    ),
+    KnownIssue(
+        "autotuner-cache-0.6.18",
+        "flashinfer-python",
+        ">=0.6.18.dev0,<0.6.19.dev0",
+        "info",
+        "the autotuner's cache of 0.6.18 is keyed by a digest of a whole file: throughput may differ from boot to boot (sglang#40420)",
+        "let FlashInfer write its cache afresh, and do not parse it",
+    ),
+    KnownIssue(
+        "xgrammar-tvm-ffi",
+        "apache-tvm-ffi",
+        ">=0.1.13.dev0,<0.1.14.dev0",
+        "warning",
+        "apache-tvm-ffi 0.1.13 with xgrammar below 0.1.32 crashes the interpreter at import (vllm-metal#570)",
+        "pip install -U xgrammar apache-tvm-ffi",
+        with_distribution="xgrammar",
+        with_spec="<0.1.32",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A real lower bound that a wheel's own metadata states too low or not at all."""
+
+    id: str
+    distribution: str
+    spec: str
+    when_distribution: str
+    when_spec: str
+    message: str
+    severity: str = "warning"
+
+
+FLOORS: Final[tuple[Floor, ...]] = (
+    Floor(
+        "tvm-ffi-cutlass-dsl",
+        "apache-tvm-ffi",
+        ">=0.1.10",
+        "nvidia-cutlass-dsl",
+        ">=4.6.0.dev0",
+        "cutlass-dsl 4.6.0 calls make_kwargs_wrapper(map_dataclass_to_tuple=...), which apache-tvm-ffi has from 0.1.10 on",
+        "error",
+    ),
+    Floor(
+        "cute-dsl-experimental",
+        "nvidia-cutlass-dsl",
+        ">=4.7.0",
+        "flashinfer-python",
+        ">=0.6.18.dev0",
+        "backend='cute-dsl' of some 0.6.18 kernels needs cutlass.experimental, from cutlass-dsl 4.7.0 on (the wheel says >=4.6.2a0)",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A pair of triton and triton_kernels that works only in part."""
+
+    id: str
+    variants: tuple[str, ...]
+    triton: str
+    severity: str
+    message: str
+    remedy: str
+
+
+PAIRINGS: Final[tuple[Pairing, ...]] = (
+    Pairing(
+        "triton-3.4-tree",
+        ("3.4",),
+        ">=3.5.dev0",
+        "error",
+        "a 3.4 tree's routing imports on this triton, its matmul_ogs does not (triton.language has no constexpr_function)",
+        "pip install --no-deps 'sglang-kernel>=0.4.0', whose tree is newer, or triton 3.4 with the torch that pins it",
+    ),
+    Pairing(
+        "triton-3.6-with-3.5.1",
+        ("3.5.1",),
+        ">=3.6.dev0,<3.7.dev0",
+        "warning",
+        "one unconfirmed report of an illegal address on 4 x H100 under piecewise graph capture with triton 3.6 and a 3.5.1 tree (sglang#25310);"
+        " the pair is right at 64 tokens on an H200, and stock engines ship it",
+        "if you see it: pip install --no-deps 'sglang-kernel>=0.4.2.post2', whose tree is of generation 3.6",
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,29 @@ def _matrix(args: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(args: argparse.Namespace) -> int:
+    from . import doctor
+
+    findings = doctor.examine()
+    status = doctor.exit_status(findings, strict=args.strict)
+    if args.json:
+        print(doctor.to_json(findings, status, share=args.share))
+    elif not (sys.stdout.isatty() and doctor.render_rich(findings, status)):
+        print(doctor.render(findings, status))
+    return status
+
+
+def _constraints(args: argparse.Namespace) -> int:
+    from . import doctor
+
+    try:
+        print(doctor.constraints(args.flashinfer))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return _USAGE
+    return 0
+
+
 def _demo(args: argparse.Namespace) -> int:
     from . import demo
 
@@ -61,6 +84,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="fi-compat", description="One stable API over FlashInfer and triton_kernels.")
     parser.add_argument("--version", action="version", version=f"fi_compat {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    doctor = commands.add_parser("doctor", help="does this environment work, and if not, what to type")
+    doctor.add_argument("--json", action="store_true", help="the report as JSON (schema 1)")
+    doctor.add_argument("--share", action="store_true", help="with --json: redact home folders, user names and secrets")
+    doctor.add_argument("--strict", action="store_true", help="a warning is an error (exit status 2)")
+    doctor.set_defaults(run=_doctor)
+    constraints = commands.add_parser("constraints", help="a pip constraints file with the companions of a FlashInfer release")
+    constraints.add_argument("--flashinfer", required=True, metavar="X", help="a release, 0.6.17")
+    constraints.set_defaults(run=_constraints)
     explain = commands.add_parser("explain", help="what serves an upstream or a function here, and why")
     explain.add_argument("name", metavar="NAME", help="flashinfer, triton_kernels, or a stable function")
     explain.set_defaults(run=_explain)

@@ -10,6 +10,7 @@ import time
 import traceback
 import warnings
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("FLASHINFER_CUDA_ARCH_LIST", "10.0a")
@@ -245,6 +246,7 @@ def naive(rank: int, style: str) -> dict[str, Any]:
         # Up to 0.6.12 a subgroup without global rank 0: ValueError from bcast.
         ranks, group = SUBGROUPS[2], groups[2]
         if rank not in ranks:
+            time.sleep(8)  # stays alive, as an idle data-parallel rank does
             return {"outcome": "not in the group"}
         options = {"comm_backend": TorchDistBackend(group=group)}
     else:
@@ -433,9 +435,10 @@ def slow_build(rank: int) -> dict[str, Any]:
     return {"outcome": reason or "created", "seconds": seconds}
 
 
-def run(scenario: str, rank: int, world: int, store: str, path: str, timeout: float) -> None:
+def run(scenario: str, rank: int, world: int, port: int, path: str, timeout: float) -> None:
     """Be one rank; never returns."""
-    dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world, timeout=timedelta(seconds=timeout))
+    store = dist.TCPStore("127.0.0.1", port, world, is_master=rank == 0, timeout=timedelta(seconds=30), use_libuv=False)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=timeout))
     name, _, argument = scenario.partition("=")
     try:
         result = globals()[name](rank, argument) if argument else globals()[name](rank)
@@ -444,19 +447,35 @@ def run(scenario: str, rank: int, world: int, store: str, path: str, timeout: fl
     with open(path, "w", encoding="utf-8") as file:
         json.dump(result, file)
     sys.stdout.flush()
+    if rank == 0:
+        # The store lives here: the others may still use it.
+        deadline = time.monotonic() + 15
+        others = [Path(path).with_name(f"{r}.json") for r in range(1, world)]
+        while time.monotonic() < deadline and not all(f.exists() for f in others):
+            time.sleep(0.05)
     os._exit(0)  # process groups of dead peers would wait in their destructors
 
 
 def main() -> None:
     """Import once, fork the ranks, and wait for them until the limit; a rank that is still running then is killed."""
     scenario, world, folder, timeout, limit = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4]), float(sys.argv[5])
+    import ctypes
+    import sysconfig
+
+    for path in sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/lib/libcudart.so.*")):
+        ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)  # up to 0.6.13 flashinfer.comm needs one in the process
+    import socket
+
     import flashinfer.comm  # noqa: F401 - 5 seconds of imports, once for all ranks; no thread and no group exists yet
 
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     children = {}
     for rank in range(world):
         pid = os.fork()
         if pid == 0:
-            run(scenario, rank, world, f"{folder}/store", f"{folder}/{rank}.json", timeout)
+            run(scenario, rank, world, port, f"{folder}/{rank}.json", timeout)
         children[pid] = rank
     deadline = time.monotonic() + limit
     while children and time.monotonic() < deadline:

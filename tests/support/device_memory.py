@@ -57,11 +57,12 @@ class SymmDeviceMemory:
 
             descriptors = exchange_fds(comm, mine)
         self.peers = [int(os.pread(descriptors[p], 16, 0)) for p in range(group_size)]
+        self.uc_ptrs = [BASE + peer for peer in self.peers]
         for descriptor in {*descriptors, mine}:
             os.close(descriptor)
 
     def get_buffer_ptrs_host(self) -> list[int]:
-        return [BASE + peer for peer in self.peers]
+        return list(self.uc_ptrs)
 
 
 def _rendezvous(tensor: torch.Tensor, group: str) -> Any:
