@@ -464,3 +464,18 @@ def newest(session: nox.Session) -> None:
 def newest_known(trees) -> dict[str, str]:
     """Return the newest version of each kernel distribution that the table names or knows to carry a known tree."""
     return {**{t.distribution: t.version for t in trees}, **table("NEWEST_KERNEL_WHEELS")}
+
+
+@nox.session(venv_backend="none")
+@timed
+def environments(session: nox.Session) -> None:
+    """The doctor on real environments made by pip; not part of CI (600 MB of downloads)."""
+    session.run(
+        str(tools()),
+        str(SUPPORT / "real_environments.py"),
+        str(CACHE / "environments"),
+        str(CACHE / "trees"),
+        str(ROOT),
+        external=True,
+    )
+    shutil.rmtree(CACHE / "environments", ignore_errors=True)

@@ -303,6 +303,16 @@ def engines(facts: Facts) -> Iterator[Finding]:
                 )
 
 
+def collect_env(facts: Facts) -> Iterator[Finding]:
+    """Name FlashInfer's own report of hardware and library versions, where the release has it; nothing of it is repeated here."""
+    if facts.tools.get("collect_env"):
+        yield Finding(
+            "flashinfer.collect-env",
+            "info",
+            "hardware and library versions in full, for a report to FlashInfer: python -m flashinfer.collect_env",
+        )
+
+
 def probes(facts: Facts) -> Iterator[Finding]:
     """Report parts of the examination that failed; the rest of the report stands."""
     for problem in facts.problems:
@@ -325,5 +335,6 @@ CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     compilers,
     devices,
     engines,
+    collect_env,
     probes,
 )

@@ -163,8 +163,15 @@ def _tools(facts: Facts) -> None:
     home = facts.environment.get("CUDA_HOME") or facts.environment.get("CUDA_PATH") or "/usr/local/cuda"
     facts.tools = {
         "nvcc": shutil.which("nvcc") or shutil.which("nvcc", path=os.path.join(home, "bin")),  # noqa: PTH118 - shutil.which takes strings
+        "collect_env": _collect_env(facts),
         "ninja": shutil.which("ninja") or ("ninja (package)" if "ninja" in facts.versions else None),
     }
+
+
+def _collect_env(facts: Facts) -> str | None:
+    root = facts.flashinfer.root if facts.flashinfer is not None else None
+    file = Path(root, "collect_env.py") if root else None
+    return str(file) if file is not None and file.is_file() else None
 
 
 def _gpus() -> list[Gpu]:

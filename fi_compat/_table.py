@@ -316,6 +316,14 @@ PAIRINGS: Final[tuple[Pairing, ...]] = (
         " the pair is right at 64 tokens on an H200, and stock engines ship it",
         "if you see it: pip install --no-deps 'sglang-kernel>=0.4.2.post2', whose tree is of generation 3.6",
     ),
+    Pairing(
+        "triton-3.6-tree-bs1",
+        ("3.6",),
+        ">=3.6.dev0,<3.7.dev0",
+        "info",
+        "gpt-oss at batch size 1 was reported 30 % slower on an H200 with triton 3.6 and a 3.6 tree than with 3.5.1's (vllm#39236)",
+        "measure; opt-flags constraints choose other blocks",
+    ),
 )
 
 

@@ -129,7 +129,7 @@ def render(findings: Sequence[Finding], status: int) -> str:
             lines.extend(f"{'':{width}}    {name}: {value}" for name, value in finding.evidence)
         if finding.remedy:
             lines.append(f"{'':{width}}    -> {finding.remedy}")
-    lines += ["", f"{words[status]} (exit status {status})", "for hardware and library versions in full: python -m flashinfer collect-env"]
+    lines += ["", f"{words[status]} (exit status {status})"]
     return "\n".join(lines)
 
 
