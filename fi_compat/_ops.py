@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import _bindings, quantization
+from . import _bindings, moe, quantization
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,6 +37,12 @@ def register() -> None:
         )
         library.impl("fp4_quantize", _fp4_quantize, "CompositeExplicitAutograd")
         torch.library.register_fake("fi_compat::fp4_quantize", _fake_fp4_quantize, lib=library)
+        library.define(
+            "moe_layer(Tensor x, Tensor logits, int w1, int pc1, int w2, int pc2, Tensor? b1, Tensor? b2, int n_expts_act, float alpha,"
+            " float? limit, bool sm_first, int width) -> Tensor"
+        )
+        library.impl("moe_layer", _moe_layer, "CompositeExplicitAutograd")
+        torch.library.register_fake("fi_compat::moe_layer", _fake_moe_layer, lib=library)
         _keep.append(library)
         _bindings.ops = torch.ops.fi_compat
     _bindings.is_compiling = torch.compiler.is_compiling
@@ -77,16 +83,16 @@ def _fp4_quantize(
 
 def _fake_fp4_quantize(
     input: Tensor,
-    global_scale: Tensor | None,  # noqa: ARG001 - a fake kernel has the op's parameters
+    global_scale: Tensor | None,
     sf_vec_size: int,
-    sf_use_ue8m0: bool,  # noqa: ARG001
+    sf_use_ue8m0: bool,
     is_sf_swizzled_layout: bool,
     is_sf_8x4_layout: bool,
-    is_global_scale_inversed: bool,  # noqa: ARG001
-    per_token_scale: bool,  # noqa: ARG001
-    enable_pdl: bool | None,  # noqa: ARG001
-    backend: str | None,  # noqa: ARG001
-    batch_invariant: bool,  # noqa: ARG001
+    is_global_scale_inversed: bool,
+    per_token_scale: bool,
+    enable_pdl: bool | None,
+    backend: str | None,
+    batch_invariant: bool,
 ) -> tuple[Tensor, Tensor]:
     import torch
 
@@ -96,3 +102,41 @@ def _fake_fp4_quantize(
         rows, columns = _round_up(rows, 8 if is_sf_8x4_layout else 128), _round_up(columns, 4)
     codes = input.new_empty((*input.shape[:-1], k // 2), dtype=torch.uint8)
     return codes, input.new_empty((rows, columns), dtype=torch.uint8)
+
+
+def _moe_layer(
+    x: Tensor,
+    logits: Tensor,
+    w1: int,
+    pc1: int,
+    w2: int,
+    pc2: int,
+    b1: Tensor | None,
+    b2: Tensor | None,
+    n_expts_act: int,
+    alpha: float,
+    limit: float | None,
+    sm_first: bool,
+    width: int,
+) -> Tensor:
+    from ._handles import get
+
+    return moe.moe_layer(x, logits, get(w1), b1, get(pc1), get(w2), b2, get(pc2), n_expts_act, alpha=alpha, limit=limit, sm_first=sm_first)
+
+
+def _fake_moe_layer(
+    x: Tensor,
+    logits: Tensor,
+    w1: int,
+    pc1: int,
+    w2: int,
+    pc2: int,
+    b1: Tensor | None,
+    b2: Tensor | None,
+    n_expts_act: int,
+    alpha: float,
+    limit: float | None,
+    sm_first: bool,
+    width: int,
+) -> Tensor:
+    return x.new_empty((x.shape[0], width))

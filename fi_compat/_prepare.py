@@ -27,6 +27,10 @@ STABLE: Final[dict[str, str]] = {
     "allreduce_fusion": "flashinfer",
     "routing": "triton_kernels",
     "routing_from_topk": "triton_kernels",
+    "matmul_ogs": "triton_kernels",
+    "precision_config": "triton_kernels",
+    "fused_swiglu": "triton_kernels",
+    "prepare_mxfp4_weight": "triton_kernels",
 }
 
 
@@ -53,7 +57,7 @@ def prepare(*names: str) -> None:
 
 def _bind(name: str) -> None:
     adapter = _bindings.resolve(STABLE[name])
-    families = (adapter, getattr(adapter, "comm", adapter))
+    families = [f for f in (adapter, getattr(adapter, "comm", None), getattr(adapter, "matmul", None)) if f is not None]
     needed = next((f.UPSTREAMS[name] for f in families if name in f.UPSTREAMS), None)
     if needed is None:
         selection = _resolver.active(STABLE[name])

@@ -168,6 +168,9 @@ class TritonKernelsAdapter(Protocol):
     @property
     def SLOTS_BY_VALUE(self) -> bool: ...  # noqa: N802 - a module constant
 
+    @property
+    def matmul(self) -> Any: ...
+
     def runs_on_cpu(self) -> bool: ...
 
     def routing(

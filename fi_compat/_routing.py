@@ -46,11 +46,13 @@ class GatherIndx:
 class ScatterIndx:
     """Indices of ``Y[dst_indx, :] = X``; fields as in generation 3.5.1."""
 
-    __slots__ = ("dst_indx", "src_indx")
+    __slots__ = ("dst_indx", "padded", "src_indx")
 
-    def __init__(self, src_indx: Tensor, dst_indx: Tensor) -> None:
+    def __init__(self, src_indx: Tensor, dst_indx: Tensor, *, padded: bool = False) -> None:
         self.src_indx = src_indx
         self.dst_indx = dst_indx
+        #: Whether some slots may be nobody's (-1): rows past n_rows, experts of another rank.
+        self.padded = padded
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(src_indx={self.src_indx!r}, dst_indx={self.dst_indx!r})"

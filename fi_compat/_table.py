@@ -524,6 +524,7 @@ FEATURES: Final[dict[str, Feature]] = {
     "allreduce.weight_bias": Feature("flashinfer", (">=0.6.12.dev0",), (9, 0)),
     "moe.available": Feature("triton_kernels", _GENERATIONS),
     "moe.routing": Feature("triton_kernels", _GENERATIONS),
+    "moe.matmul_ogs": Feature("triton_kernels", _GENERATIONS),
     "moe.routing.native_simulated_ep": Feature("triton_kernels", ("3.4", "3.5.1")),
     "fused_moe.humming": Feature("flashinfer", _HUMMING, (9, 0), (9, 0)),
 }

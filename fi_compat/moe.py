@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import _bindings
+from . import _bindings, _handles
 from ._routing import GatherIndx, RaggedView, Routing, RoutingData, ScatterIndx
 from .errors import UnsupportedDeviceError
 
@@ -21,6 +21,12 @@ __all__ = [
     "Routing",
     "RoutingData",
     "ScatterIndx",
+    "fused_swiglu",
+    "matmul_ogs",
+    "moe_layer",
+    "opt_flags_constraints",
+    "precision_config",
+    "prepare_mxfp4_weight",
     "ragged",
     "routing",
     "routing_from_topk",
@@ -287,3 +293,257 @@ def _validate_values(
         raise ValueError(
             f"{function}: found an expert id twice in one row, needed distinct ids: the histogram counts it once and a slot is lost"
         )
+
+
+def matmul_ogs(
+    x: Tensor,
+    w: Any,
+    bias: Tensor | None = None,
+    routing_data: Any = None,
+    gather_indx: Any = None,
+    scatter_indx: Any = None,
+    precision_config: Any = None,
+    *,
+    betas: Tensor | None = None,
+    gammas: Tensor | None = None,
+    out_alpha: float | None = None,
+    y: Tensor | None = None,
+    fused_activation: Any = None,
+    epilogue: Any = None,
+) -> Tensor:
+    """Multiply rows by their experts' weights, with gather before and scatter after.
+
+    Parameters
+    ----------
+    x : Tensor
+        ``[n_tokens, K]`` with ``gather_indx``, else ``[rows, K]`` in expert order; last stride 1.
+    w : Tensor or upstream's Tensor
+        ``[E, K, N]``, or what ``prepare_mxfp4_weight`` returned.
+    bias : Tensor, optional
+        float32 ``[E, N]``.
+    routing_data, gather_indx, scatter_indx
+        From ``routing``. With ``scatter_indx`` the result is summed over a token's slots.
+    precision_config : PrecisionConfig, optional
+        From ``precision_config``.
+    betas, gammas : Tensor, optional
+        One weight a row, ``[n_tokens * n_expts_act]``; ``routing_data.gate_scal`` for gate weights.
+    out_alpha : float, optional
+        Multiplies the result.
+    y : Tensor, optional
+        Where the result goes.
+    fused_activation : FusedActivation, optional
+        From ``fused_swiglu``.
+    epilogue : Epilogue, optional
+        Upstream's own, passed on.
+
+    Returns
+    -------
+    Tensor
+        ``[n_tokens, N]`` with ``scatter_indx``, else ``[rows, N]``; N halved by a fused swiglu.
+
+    Raises
+    ------
+    ValueError
+        A stride, shape or combination that upstream would misread, before a launch.
+
+    Notes
+    -----
+    ``triton_kernels.matmul_ogs.matmul_ogs`` up to 3.6; ``triton_kernels.matmul.matmul`` from 3.8 on, which wants row ids
+    (``src_indx // n_expts_act``) and leaves the sum over slots to ``triton_kernels.reduce.reduce``. Rows of ``scatter_indx`` that are
+    -1 count as 0.
+    """
+    from ._matmul_checks import check_matmul
+
+    check_matmul(x, w, routing_data, gather_indx, scatter_indx, precision_config, betas, gammas)
+    return _adapter("auto", x).matmul.matmul_ogs(
+        x, w, bias, routing_data, gather_indx, scatter_indx, precision_config, betas, gammas, out_alpha, y, fused_activation, epilogue
+    )
+
+
+def precision_config(
+    *, weight_scale: Any = None, act_scale: Any = None, out_scale: Any = None, flex_ctx: Any = None, out_dtype: Any = None, **options: Any
+) -> Any:
+    """Make upstream's PrecisionConfig under generation 3.5.1's names.
+
+    Parameters
+    ----------
+    weight_scale, act_scale, out_scale : Tensor or upstream's Tensor, optional
+        Microscales (``b_mx_scale``, ``a_mx_scale``, ``c_mx_scale`` from 3.8 on); one per 32 values, which the trees that ask are told.
+    flex_ctx : FlexCtx, optional
+        Upstream's own, passed on.
+    out_dtype : torch.dtype, optional
+        Of the result.
+    **options
+        Any other field of the installed generation's PrecisionConfig.
+
+    Returns
+    -------
+    PrecisionConfig
+        Upstream's object.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        An option that the installed generation lacks.
+    """
+    config = _bindings.triton_kernels.matmul.precision_config(
+        {
+            "weight_scale": weight_scale,
+            "act_scale": act_scale,
+            "out_scale": out_scale,
+            "flex_ctx": flex_ctx,
+            "out_dtype": out_dtype,
+            **options,
+        }
+    )
+    return _handles.give(config)
+
+
+def fused_swiglu(alpha: float, limit: float | None) -> Any:
+    """Make the activation that is fused into the first matmul: interleaved swiglu, which halves N.
+
+    Parameters
+    ----------
+    alpha : float
+        Factor inside the sigmoid; 1.702 for gpt-oss.
+    limit : float, optional
+        Clamp of both halves; 7.0 for gpt-oss.
+
+    Returns
+    -------
+    FusedActivation
+        Upstream's object.
+    """
+    return _bindings.triton_kernels.matmul.activation(alpha, limit)
+
+
+def prepare_mxfp4_weight(weight: Tensor, scale: Tensor, *, num_warps: int = 8) -> tuple[Any, Any]:
+    """Lay out an MXFP4 weight and its scales as the current device's kernels read them.
+
+    Parameters
+    ----------
+    weight : Tensor
+        uint8 ``[E, N, K // 2]``, two e2m1 codes a byte, low nibble first, as checkpoints have it; contiguous.
+    scale : Tensor
+        uint8 ``[E, N, K // 32]``, e8m0.
+    num_warps : int
+        Of Hopper's scale layout; the matmul then uses as many.
+
+    Returns
+    -------
+    tuple
+        ``(w, weight_scale)`` for ``matmul_ogs`` and ``precision_config``: upstream's Tensors, logical shape ``[E, K, N]``.
+
+    Raises
+    ------
+    ValueError
+        A shape, dtype or stride that would be swizzled into another weight.
+
+    Notes
+    -----
+    ``make_default_matmul_mxfp4_w_layout`` and ``convert_layout``; classes up to 3.6, instances from 3.8 on; the axis is 1 up to 3.6 and
+    -2 from 3.8 on (Hopper's scale layout silently mis-swizzles the other sign).
+    """
+    from ._matmul_checks import check_mxfp4
+
+    check_mxfp4(weight, scale)
+    matmul = _bindings.triton_kernels.matmul
+    value_layout, scale_layout = matmul.layouts(num_warps)
+    value = matmul.convert(matmul.wrap(weight.transpose(-2, -1), fp4=True), value_layout)
+    scales = matmul.convert(matmul.wrap(scale.transpose(-2, -1), fp4=False), scale_layout)
+    return _handles.give(value), scales
+
+
+def opt_flags_constraints(**constraints: Any) -> Any:
+    """Constrain upstream's choice of block sizes and warps, inside a ``with`` block.
+
+    Parameters
+    ----------
+    **constraints
+        Names of the installed generation: block_m, block_k, split_k, is_persistent, epilogue_subtile, num_stages, idle_sms on all;
+        fused_scatter up to 3.5.1, max_allowable_mn from 3.6 on, num_warps from 3.8 on, block_n and disable_mx4_block_swap in the fork
+        and the shuffled tree.
+
+    Returns
+    -------
+    context manager
+        What was set before is restored at its end. Calls of ``matmul_ogs`` in other threads see the constraints too.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A name that the installed generation does not know, at once (upstream fails at the next matmul).
+    """
+    from ._matmul_checks import constrained
+
+    return constrained(_bindings.triton_kernels.matmul, constraints)
+
+
+def moe_layer(
+    x: Tensor,
+    logits: Tensor,
+    w1: Any,
+    b1: Tensor | None,
+    pc1: Any,
+    w2: Any,
+    b2: Tensor | None,
+    pc2: Any,
+    n_expts_act: int,
+    *,
+    alpha: float,
+    limit: float | None,
+    sm_first: bool = False,
+    backend: Literal["auto", "reference"] = "auto",
+) -> Tensor:
+    """Run an MoE layer: routing, first matmul with gather and fused swiglu, second with gate weights, scatter and sum.
+
+    Parameters
+    ----------
+    x : Tensor
+        ``[n_tokens, K]``.
+    logits : Tensor
+        ``[n_tokens, E]``.
+    w1, pc1, w2, pc2
+        From ``prepare_mxfp4_weight`` and ``precision_config``; for "reference" the pair ``(weight, scale)`` as checkpoints have it,
+        with ``pc1=pc2=None``.
+    b1, b2 : Tensor, optional
+        float32 ``[E, N]``.
+    n_expts_act : int
+        Experts per token.
+    alpha, limit : float
+        As for ``fused_swiglu``.
+    sm_first : bool
+        As for ``routing``.
+    backend : {"auto", "reference"}
+        The installed triton_kernels, or plain torch.
+
+    Returns
+    -------
+    Tensor
+        ``[n_tokens, N2]``, dtype of ``x``.
+
+    Notes
+    -----
+    One opaque op while compiling, after ``prepare()``: no graph break under ``torch.compile(fullgraph=True)``.
+    """
+    if backend == "reference":
+        from ._reference_moe import moe_layer as reference_layer
+
+        return reference_layer(x, logits, w1, b1, w2, b2, n_expts_act, alpha=alpha, limit=limit, sm_first=sm_first)
+    if _bindings.is_compiling():
+        width = w2.shape[-1]
+        return _bindings.ops.moe_layer(
+            x,
+            logits,
+            *_handles.numbers(w1, pc1, w2, pc2),
+            b1,
+            b2,
+            n_expts_act,
+            alpha,
+            limit,
+            sm_first,
+            width,
+        )
+    routing_data, gather_indx, scatter_indx = routing(logits, n_expts_act, sm_first)
+    hidden = matmul_ogs(x, w1, b1, routing_data, gather_indx=gather_indx, precision_config=pc1, fused_activation=fused_swiglu(alpha, limit))
+    return matmul_ogs(hidden, w2, b2, routing_data, scatter_indx=scatter_indx, precision_config=pc2, gammas=routing_data.gate_scal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fi_compat._reference_routing import mask_rows, route, routing_tensors
 from fi_compat._routing import GatherIndx, RaggedView, Routing, RoutingData, ScatterIndx
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from fi_compat._routing import RoutingTensors
     from fi_compat._upstream import Upstream
 
-__all__ = ["SLOTS_BY_VALUE", "UPSTREAMS", "from_tensors", "routing", "routing_from_topk", "runs_on_cpu"]
+__all__ = ["SLOTS_BY_VALUE", "UPSTREAMS", "from_tensors", "matmul", "routing", "routing_from_topk", "runs_on_cpu"]
 
 SLOTS_BY_VALUE = False
+#: moe_layer(backend="reference") is the layer in plain torch; single matmuls are not served.
+matmul: Any = None
 UPSTREAMS: dict[str, tuple[Upstream, ...]] = {"routing": (), "routing_from_topk": ()}
 
 

@@ -10,12 +10,14 @@ from fi_compat._interpreter import is_interpreted
 from fi_compat._routing import Routing
 from fi_compat._upstream import Upstream
 
+from . import matmul_3_5_1 as matmul
+
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fi_compat._routing import RoutingTensors
 
-__all__ = ["SLOTS_BY_VALUE", "UPSTREAMS", "expert_bits", "from_tensors", "routing", "routing_from_topk", "runs_on_cpu"]
+__all__ = ["SLOTS_BY_VALUE", "UPSTREAMS", "expert_bits", "from_tensors", "matmul", "routing", "routing_from_topk", "runs_on_cpu"]
 
 #: A token's slots are in ascending order of expert id.
 SLOTS_BY_VALUE = False

@@ -10,6 +10,7 @@ from fi_compat._reference_routing import compact, mask_rows, routing_tensors
 from fi_compat._routing import Routing
 from fi_compat._upstream import Upstream, import_upstream
 
+from . import matmul_3_6 as matmul
 from .triton_kernels_3_5_1 import expert_bits
 from .triton_kernels_3_5_1 import runs_on_cpu as runs_on_cpu
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from fi_compat._routing import RoutingTensors
 
-__all__ = ["SLOTS_BY_VALUE", "UPSTREAMS", "from_tensors", "routing", "routing_from_topk", "runs_on_cpu"]
+__all__ = ["SLOTS_BY_VALUE", "UPSTREAMS", "from_tensors", "matmul", "routing", "routing_from_topk", "runs_on_cpu"]
 
 #: A token's slots are in ascending order of expert id.
 SLOTS_BY_VALUE = False

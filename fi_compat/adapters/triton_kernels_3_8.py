@@ -9,6 +9,7 @@ import torch
 from fi_compat._routing import GatherIndx, Routing, RoutingData, ScatterIndx
 from fi_compat._upstream import Upstream, import_upstream
 
+from . import matmul_3_8 as matmul
 from .triton_kernels_3_5_1 import expert_bits
 from .triton_kernels_3_6 import (
     _make_ragged_tensor_metadata,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from fi_compat._routing import RoutingTensors
 
-__all__ = ["SLOTS_BY_VALUE", "UPSTREAMS", "from_tensors", "routing", "routing_from_topk", "runs_on_cpu"]
+__all__ = ["SLOTS_BY_VALUE", "UPSTREAMS", "from_tensors", "matmul", "routing", "routing_from_topk", "runs_on_cpu"]
 
 #: A token's slots are in descending order of gate value; equal values by expert id.
 SLOTS_BY_VALUE = True
@@ -65,7 +66,7 @@ def _from_sparse(sparse: Any, n_experts: int, n_expts_act: int, padded: bool) ->
     column, row = metadata.col_sorted_indx, metadata.row_sorted_indx
     ragged = _make_ragged_tensor_metadata.call(metadata.col_sum, column.shape[0])
     data = RoutingData(sorted_gates(sparse, padded), ragged.slice_sizes, n_experts, n_expts_act, ragged)
-    return Routing(data, GatherIndx(column, row), ScatterIndx(row, column))
+    return Routing(data, GatherIndx(column, row), ScatterIndx(row, column, padded=padded))
 
 
 def routing_from_topk(topk_ids: Tensor, topk_weights: Tensor, n_experts: int, n_rows: int | Tensor | None) -> Routing:
@@ -82,4 +83,4 @@ def from_tensors(tensors: RoutingTensors) -> Routing:
     """Make our objects, with upstream's metadata, from plain tensors."""
     ragged = _RaggedTensorMetadata.call(tensors.hist, tensors.slice_offs, tensors.block_offs, tensors.block_schedule)
     data = RoutingData(tensors.gate_scal, tensors.hist, tensors.n_experts, tensors.n_expts_act, ragged)
-    return Routing(data, GatherIndx(tensors.src_indx, tensors.dst_indx), ScatterIndx(tensors.dst_indx, tensors.src_indx))
+    return Routing(data, GatherIndx(tensors.src_indx, tensors.dst_indx), ScatterIndx(tensors.dst_indx, tensors.src_indx, padded=True))

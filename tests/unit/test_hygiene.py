@@ -50,6 +50,7 @@ def test_import_loads_exactly_these_modules_of_ours() -> None:
         "fi_compat",
         "fi_compat._bindings",
         "fi_compat._device",
+        "fi_compat._handles",
         "fi_compat._routing",
         "fi_compat._unset",
         "fi_compat._version",
