@@ -24,8 +24,8 @@ def make(hidden: int, experts: int) -> dict[str, Any]:
     import torch
 
     generator = torch.Generator(device="cuda").manual_seed(hidden + experts)
-    draw = lambda *shape: torch.randint(0, 256, shape, generator=generator, device="cuda", dtype=torch.uint8)  # noqa: E731
-    scales = lambda *shape: torch.randint(118, 124, shape, generator=generator, device="cuda", dtype=torch.uint8)  # noqa: E731
+    draw = lambda *shape: torch.randint(0, 256, shape, generator=generator, device="cuda", dtype=torch.uint8)
+    scales = lambda *shape: torch.randint(118, 124, shape, generator=generator, device="cuda", dtype=torch.uint8)
     return {
         "w1": (draw(experts, 2 * hidden, hidden // 2), scales(experts, 2 * hidden, hidden // 32)),
         "w2": (draw(experts, hidden, hidden // 2), scales(experts, hidden, hidden // 32)),
@@ -172,9 +172,7 @@ def one_tree(name: str, exchange: Path) -> dict[str, Any]:
         native = native_layer(variant, w1, pc1, w2, pc2, weights["b1"], weights["b2"])
         for tokens in TOKENS:
             x, logits = inputs(tokens, hidden, experts)
-            call = lambda: moe.moe_layer(  # noqa: E731
-                x, logits, w1, weights["b1"], pc1, w2, weights["b2"], pc2, TOP_K, alpha=ALPHA, limit=LIMIT
-            )
+            call = lambda: moe.moe_layer(x, logits, w1, weights["b1"], pc1, w2, weights["b2"], pc2, TOP_K, alpha=ALPHA, limit=LIMIT)
             out = call()
             key = f"{tokens}x{hidden}x{experts}"
             expected = moe.moe_layer(
@@ -235,7 +233,7 @@ def one_tree(name: str, exchange: Path) -> dict[str, Any]:
     w2, s2 = moe.prepare_mxfp4_weight(*weights["w2"])
     pc1, pc2 = moe.precision_config(weight_scale=s1), moe.precision_config(weight_scale=s2)
     x, logits = inputs(4096, 2880, 32)
-    layer = lambda a, b: moe.moe_layer(a, b, w1, weights["b1"], pc1, w2, weights["b2"], pc2, TOP_K, alpha=ALPHA, limit=LIMIT)  # noqa: E731
+    layer = lambda a, b: moe.moe_layer(a, b, w1, weights["b1"], pc1, w2, weights["b2"], pc2, TOP_K, alpha=ALPHA, limit=LIMIT)
     eager = layer(x, logits)
     captured, replayed = replayable(lambda: layer(x, logits))
     for _ in range(20):

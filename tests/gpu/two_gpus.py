@@ -68,7 +68,7 @@ def graph(comm: Any, workspace: Any, group: Any, rank: int) -> float:
     import torch.distributed as dist
 
     x, out = torch.zeros(128, HIDDEN, device="cuda", dtype=torch.bfloat16), torch.zeros(128, HIDDEN, device="cuda", dtype=torch.bfloat16)
-    call = lambda: comm.allreduce_fusion(x, workspace, comm.AllReduceFusionPattern.kAllReduce, output=out)  # noqa: E731
+    call = lambda: comm.allreduce_fusion(x, workspace, comm.AllReduceFusionPattern.kAllReduce, output=out)
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         call()
@@ -118,7 +118,7 @@ def times(comm: Any, workspace: Any, group: Any) -> dict[str, Any]:
                 host = (time.perf_counter() - start) / 50 * 1e6
                 torch.cuda.synchronize()
                 spent[name].append((host, first.elapsed_time(last) / 50 * 1e3))
-        median = lambda values: sorted(values)[len(values) // 2]  # noqa: E731
+        median = lambda values: sorted(values)[len(values) // 2]
         result[f"{tokens} tokens"] = {
             n: {"host_us": round(median([h for h, _ in s]), 2), "gpu_us": round(median([g for _, g in s]), 2)} for n, s in spent.items()
         }

@@ -114,7 +114,7 @@ def corpus() -> list[dict[str, Any]]:
             )
     for seed in range(40):
         generator = torch.Generator().manual_seed(seed)
-        pick = lambda options: options[int(torch.randint(len(options), (), generator=generator))]  # noqa: E731
+        pick = lambda options: options[int(torch.randint(len(options), (), generator=generator))]
         n, e = pick(TOKENS), pick((1, 2, 3, 6, 8, 9, 16, 33))
         k = pick([k for k in (1, 2, 4, 8, 3) if k <= e])
         case: dict[str, Any] = {

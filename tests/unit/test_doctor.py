@@ -408,7 +408,7 @@ def test_every_check_is_guarded(monkeypatch) -> None:
 
 def test_exit_statuses() -> None:
     """0 fine, 1 a warning or a guess, 2 an error; --strict makes a warning an error."""
-    make = lambda severity: [_doctor_finding.Finding("x", severity, "m")]  # noqa: E731
+    make = lambda severity: [_doctor_finding.Finding("x", severity, "m")]
     assert [doctor.exit_status(make(s)) for s in _doctor_finding.SEVERITIES] == [0, 0, 1, 2]
     assert doctor.exit_status(make("warning"), strict=True) == 2
     assert doctor.exit_status(make("info"), strict=True) == 0
