@@ -479,3 +479,16 @@ def environments(session: nox.Session) -> None:
         external=True,
     )
     shutil.rmtree(CACHE / "environments", ignore_errors=True)
+
+
+@nox.session(venv_backend="none")
+@timed
+def gpu(session: nox.Session) -> None:
+    """The MXFP4 MoE layer on a CUDA device, on the trees named (all by default); needs a Python with a CUDA torch and triton."""
+    trees = CACHE / "gpu-trees"
+    trees.mkdir(parents=True, exist_ok=True)
+    names = session.posargs or [t.name for t in table("TREES")]
+    for tree in table("TREES"):
+        if tree.name in names:
+            shutil.copytree(tree_folder(tree.distribution, tree.version), trees / tree.name, dirs_exist_ok=True)
+    session.run(sys.executable, "tests/gpu/moe_layer.py", str(trees), str(CACHE / "moe.json"), *names, external=True)

@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the demo's options: folders to put first on sys.path, one process each."""
     parser.add_argument("--tree", action="append", default=[], metavar="NAME=FOLDER", help="a folder that holds a triton_kernels tree")
     parser.add_argument("--flashinfer", action="append", default=[], metavar="RELEASE=FOLDER", help="a folder that holds a FlashInfer")
+    parser.add_argument("--moe", action="store_true", help="an MXFP4 MoE layer: on the GPU with the installed tree, else in plain torch")
     parser.add_argument("--child", choices=["routing", "fp4_quantize"], help=argparse.SUPPRESS)
 
 
@@ -26,6 +27,8 @@ def main(args: argparse.Namespace) -> int:
     if args.child:
         print(json.dumps(_routing() if args.child == "routing" else _fp4_quantize()))
         return 0
+    if args.moe:
+        return _moe()
     trees = dict(item.split("=", 1) for item in args.tree) or {"installed": ""}
     releases = dict(item.split("=", 1) for item in args.flashinfer) or {"installed": ""}
     print("The same logits [7 tokens, 8 experts], top-2, through fi_compat.routing on each tree (Triton's CPU interpreter):\n")
@@ -33,6 +36,43 @@ def main(args: argparse.Namespace) -> int:
     print("\nThe same call, fi_compat.fp4_quantize(x, scale, enable_pdl=True), as each release's own function receives it:\n")
     ok = _show_fp4([{"release": name, **_child("fp4_quantize", folder)} for name, folder in releases.items()]) and ok
     return 0 if ok else 2
+
+
+def _moe() -> int:
+    """Run a small gpt-oss-shaped layer and say how far it is from plain torch."""
+    import torch
+
+    from . import active, moe, prepare
+    from .errors import FiCompatError
+
+    hidden, experts, tokens, top_k = 256, 8, 16, 4
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(low: int, high: int, *shape: int) -> Any:
+        return torch.randint(low, high, shape, generator=generator, dtype=torch.uint8)
+
+    w1 = (draw(0, 256, experts, 2 * hidden, hidden // 2), draw(118, 124, experts, 2 * hidden, hidden // 32))
+    w2 = (draw(0, 256, experts, hidden, hidden // 2), draw(118, 124, experts, hidden, hidden // 32))
+    x = torch.randn(tokens, hidden, generator=generator).bfloat16()
+    logits = torch.randn(tokens, experts, generator=generator).bfloat16()
+    plain = moe.moe_layer(x, logits, w1, None, None, w2, None, None, top_k, alpha=1.702, limit=7.0, backend="reference")
+    print(f"plain torch on the CPU: {tokens} tokens, hidden {hidden}, {experts} experts, top-{top_k}: norm {plain.float().norm():.4f}")
+    if not torch.cuda.is_available():
+        print("no CUDA device here: the kernels need one")
+        return 0
+    try:
+        prepare("routing", "matmul_ogs", "precision_config", "fused_swiglu", "prepare_mxfp4_weight")
+        selection = active("triton_kernels")
+    except FiCompatError as error:
+        print(f"{type(error).__name__}: {error}")
+        return 2
+    v1, s1 = moe.prepare_mxfp4_weight(w1[0].cuda(), w1[1].cuda())
+    v2, s2 = moe.prepare_mxfp4_weight(w2[0].cuda(), w2[1].cuda())
+    pc1, pc2 = moe.precision_config(weight_scale=s1), moe.precision_config(weight_scale=s2)
+    out = moe.moe_layer(x.cuda(), logits.cuda(), v1, None, pc1, v2, None, pc2, top_k, alpha=1.702, limit=7.0).float().cpu()
+    off = float((out - plain.float()).norm() / plain.float().norm())
+    print(f"triton_kernels {selection.variant} ({selection.adapter}) on {torch.cuda.get_device_name()}: relative error {off:.1e}")
+    return 0 if off < 1e-2 else 2
 
 
 def _child(what: str, folder: str) -> dict[str, Any]:
