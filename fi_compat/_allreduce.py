@@ -173,8 +173,7 @@ class Manager:
                 reason, when = f"{type(error).__name__}: {error}", time.time()
                 _log.info("rank %s: creating the workspace failed: %s", self._rank, reason)
         try:
-            # Another rank may wait in creation for one that failed: until the control group's timeout.
-            said = self._vote("creation", (reason, when), limit=2 * self._timeout.total_seconds() + 1)
+            said = self._vote("creation", (reason, when), limit=self._creation_limit())
         except GroupError:
             self._destroy(created)
             raise
@@ -187,6 +186,18 @@ class Manager:
         self._workspace = created
         self._reserved = wanted
         self._fits.clear()
+
+    def _creation_limit(self) -> float:
+        """Return how long another rank may wait in creation for one that failed there, in seconds.
+
+        Until the control group's timeout; where the release meets over torch's symmetric memory (0.6.10 to 0.6.14), until that of
+        the store, inside which the waiting rank holds the GIL and cannot even say that it is alive.
+        """
+        seconds = self._timeout.total_seconds()
+        if _bindings.flashinfer.comm.ALONE:
+            return 2 * seconds + 1
+        stored = getattr(self._store(), "timeout", None)
+        return 2 * seconds + 1 + (stored.total_seconds() if stored is not None else 0.0)
 
     def _create(self, wanted: tuple[int, int, Any]) -> Any:
         from . import comm
@@ -248,12 +259,15 @@ class Manager:
     def _vote(self, what: str, said: Any, limit: float | None) -> list[Any]:
         """Tell the other ranks and hear from all of them, over the store: a collective that timed out would be dead for the next.
 
-        A rank that is silent (no vote, no heartbeat) for the timeout is lost, and so is one whose vote takes longer than ``limit``.
+        A rank that is silent (no vote, no heartbeat) for the timeout is lost, and so is one whose vote takes longer than ``limit``; where
+        creation may hold the GIL, silence counts from ``limit`` on only.
         """
         store = self._store()
         prefix = f"{self._name}/{self._round}/{what}"
         store.set(f"{prefix}/{self._rank}", pickle.dumps(said))
         silence = self._timeout.total_seconds()
+        if limit is not None and limit > 2 * silence + 1:
+            silence = limit
         start = time.monotonic()
         for rank in range(len(self._ranks)):
             beats, since = -1, time.monotonic()
@@ -267,7 +281,7 @@ class Manager:
                     self._destroy_all()
                     raise self._lost(f"agreeing on {what}, where rank {self._ranks[rank]} is silent,", None)
                 _log.debug("%s: waiting for rank %s", what, self._ranks[rank])
-                time.sleep(min(0.02, silence / 20))
+                time.sleep(0.02)
         return [pickle.loads(store.get(f"{prefix}/{rank}")) for rank in range(len(self._ranks))]  # noqa: S301 - written by our own peers
 
     def _fall_back(self, reasons: list[tuple[str | None, float]]) -> bool:

@@ -22,6 +22,39 @@ TOKENS = (1, 128, 2048)
 HIDDEN = 4096
 
 
+#: One GPU for all ranks (a machine with one): gloo carries the reference, since NCCL wants a GPU a rank.
+SHARED = bool(os.environ.get("FI_COMPAT_SHARED_GPU"))
+
+
+def descriptors() -> dict[str, str]:
+    """Return this process's open files: an exported memory handle that stays open keeps its memory."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[name] = f"{name} {os.readlink(f'/proc/self/fd/{name}')}"
+        except OSError:
+            continue
+    return found
+
+
+def device_of(rank: int) -> int:
+    """Return the GPU of a rank."""
+    return 0 if SHARED else rank % 2
+
+
+def reference_sum(total: Any, group: Any) -> Any:
+    """Sum a tensor over the group with torch.distributed."""
+    import torch.distributed as dist
+
+    if SHARED:
+        host = total.cpu()
+        dist.all_reduce(host, group=group)
+        total.copy_(host)
+    else:
+        dist.all_reduce(total, group=group)
+    return total
+
+
 def relative(found: Any, wanted: Any) -> float:
     """Relative Frobenius error."""
     return float((found.float() - wanted.float()).norm() / wanted.float().norm())
@@ -30,14 +63,13 @@ def relative(found: Any, wanted: Any) -> float:
 def correctness(comm: Any, workspace: Any, group: Any, rank: int) -> dict[str, float]:
     """AllReduce and AllReduce + residual + RMSNorm against an fp32 NCCL reference."""
     import torch
-    import torch.distributed as dist
 
     worst = {"allreduce": 0.0, "residual": 0.0, "norm": 0.0}
     for tokens in TOKENS:
         generator = torch.Generator(device="cuda").manual_seed(100 * tokens + rank)
         x = torch.randn(tokens, HIDDEN, generator=generator, device="cuda").bfloat16()
         total = x.float()
-        dist.all_reduce(total, group=group)
+        reference_sum(total, group)
         out = torch.full_like(x, float("nan"))
         comm.allreduce_fusion(x, workspace, comm.AllReduceFusionPattern.kAllReduce, output=out)
         same = torch.Generator(device="cuda").manual_seed(7)
@@ -65,7 +97,6 @@ def correctness(comm: Any, workspace: Any, group: Any, rank: int) -> dict[str, f
 def graph(comm: Any, workspace: Any, group: Any, rank: int) -> float:
     """Capture and replay; returns the worst error over three inputs."""
     import torch
-    import torch.distributed as dist
 
     x, out = torch.zeros(128, HIDDEN, device="cuda", dtype=torch.bfloat16), torch.zeros(128, HIDDEN, device="cuda", dtype=torch.bfloat16)
     call = lambda: comm.allreduce_fusion(x, workspace, comm.AllReduceFusionPattern.kAllReduce, output=out)
@@ -80,7 +111,7 @@ def graph(comm: Any, workspace: Any, group: Any, rank: int) -> float:
     for step in range(3):
         x.copy_(torch.randn(128, HIDDEN, generator=torch.Generator(device="cuda").manual_seed(step * 10 + rank), device="cuda"))
         total = x.float()
-        dist.all_reduce(total, group=group)
+        reference_sum(total, group)
         out.fill_(float("nan"))
         captured.replay()
         torch.cuda.synchronize()
@@ -101,7 +132,7 @@ def times(comm: Any, workspace: Any, group: Any) -> dict[str, Any]:
         ways = {
             "fi_compat": lambda: comm.allreduce_fusion(x, workspace, 0, output=out),
             "direct": lambda: native.allreduce_fusion(input=x, workspace=workspace, pattern=0, output=out),
-            "nccl": lambda: dist.all_reduce(out, group=group),
+            **({} if SHARED else {"nccl": lambda: dist.all_reduce(out, group=group)}),
         }
         spent: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
         for _ in range(12):
@@ -126,30 +157,47 @@ def times(comm: Any, workspace: Any, group: Any) -> dict[str, Any]:
 
 
 def regime(rank: int) -> dict[str, Any]:
-    """Everything for one release, on groups [0, 1] and [1, 2]."""
+    """Everything for one release, on groups [0, 1] and [1, 2]; what was measured before a failure is kept."""
+    result: dict[str, Any] = {}
+    try:
+        measure(rank, result)
+    except Exception as error:  # noqa: BLE001 - shown with what came before it
+        import traceback
+
+        result["failed"] = f"{type(error).__name__}: {str(error)[:300]}"
+        result["traceback"] = traceback.format_exc()[-900:]
+    return result
+
+
+def measure(rank: int, result: dict[str, Any]) -> None:
+    """Fill ``result``."""
     import torch
     import torch.distributed as dist
 
     import fi_compat
     from fi_compat import _bindings, comm
 
-    device = rank % 2
-    torch.cuda.set_device(device)
-    groups = {"[0, 1]": ([0, 1], dist.new_group([0, 1], backend="nccl")), "[1, 2]": ([1, 2], dist.new_group([1, 2], backend="nccl"))}
+    torch.cuda.set_device(device_of(rank))
+    kind = "gloo" if SHARED else "nccl"
+    groups = {"[0, 1]": ([0, 1], dist.new_group([0, 1], backend=kind)), "[1, 2]": ([1, 2], dist.new_group([1, 2], backend=kind))}
     store = dist.distributed_c10d._get_default_store()
     start = time.monotonic()
     fi_compat.prepare("create_allreduce_fusion_workspace", "allreduce_fusion")
     _bindings.flashinfer.comm.load_comm_module()
-    result: dict[str, Any] = {"adapter": fi_compat.active("flashinfer").adapter, "load_s": round(time.monotonic() - start, 2)}
+    result |= {"adapter": fi_compat.active("flashinfer").adapter, "load_s": round(time.monotonic() - start, 2)}
     size = {"max_token_num": max(TOKENS), "hidden_dim": HIDDEN, "dtype": torch.bfloat16}
     for name, (ranks, group) in groups.items():
         if rank in ranks:
-            warm = torch.ones(1, device="cuda")
-            dist.all_reduce(warm, group=group)
+            reference_sum(torch.ones(1, device="cuda"), group)
             mine = {"world_size": 2, "rank": ranks.index(rank), "group": group}
+            before = descriptors()
             start = time.monotonic()
             workspace = comm.create_allreduce_fusion_workspace(**size, **mine)
-            found: dict[str, Any] = {"create_s": round(time.monotonic() - start, 2), "errors": correctness(comm, workspace, group, rank)}
+            found: dict[str, Any] = {"create_s": round(time.monotonic() - start, 2)}
+            result[name] = found
+            found["new descriptors"] = sorted(set(descriptors().values()) - set(before.values()))[:8]
+            found["descriptors"] = len(descriptors()) - len(before)
+            found["errors"] = correctness(comm, workspace, group, rank)
             found["graph"] = graph(comm, workspace, group, rank)
             if name == "[0, 1]":
                 found["times"] = times(comm, workspace, group)
@@ -157,15 +205,15 @@ def regime(rank: int) -> dict[str, Any]:
             workspace.destroy()
             if name == "[0, 1]":
                 free = []
-                for cycle in range(100):
+                for cycle in range(25 if SHARED else 100):
                     workspace = comm.create_allreduce_fusion_workspace(max_token_num=128, hidden_dim=HIDDEN, dtype=torch.bfloat16, **mine)
                     workspace.destroy()
                     del workspace
-                    if cycle in {9, 99}:
-                        torch.cuda.synchronize()
-                        free.append(torch.cuda.mem_get_info()[0])
-                found["cycles"] = 100
-                found["growth_bytes"] = free[0] - free[1]
+                    torch.cuda.synchronize()
+                    free.append(torch.cuda.mem_get_info()[0])
+                    found["cycles"] = cycle + 1
+                    # Another rank's buffers count too where the GPU is shared; the first ten cycles warm up.
+                    found["growth_bytes"] = free[min(9, len(free) - 1)] - free[-1]
                 with comm.AllReduceFusion(group, timeout=60) as fusion:
                     fusion.reserve(128, HIDDEN, torch.bfloat16)
                     x = torch.full((4, HIDDEN), float(rank + 1), device="cuda", dtype=torch.bfloat16)
@@ -181,11 +229,9 @@ def regime(rank: int) -> dict[str, Any]:
                     total = fusion.allreduce(x)
                     found["fallback"] = [fusion.unavailable_reason, float(total[0, 0])]
                 _bindings.flashinfer.comm.create_workspace = real
-            result[name] = found
         store.set(f"done/{name}/{rank}", "1")
         while not store.check([f"done/{name}/{r}" for r in range(3)]):
             time.sleep(0.05)  # the rank outside only waits; it joins no collective
-    return result
 
 
 def naive(rank: int) -> dict[str, Any]:
@@ -193,7 +239,7 @@ def naive(rank: int) -> dict[str, Any]:
     import flashinfer.comm as native
     import torch
 
-    torch.cuda.set_device(rank % 2)
+    torch.cuda.set_device(device_of(rank))
     if rank == 2:
         time.sleep(22)
         return {"outcome": "idle"}
@@ -216,7 +262,7 @@ def four(rank: int, style: str) -> dict[str, Any]:
 
     from fi_compat import comm
 
-    torch.cuda.set_device(rank % 2)
+    torch.cuda.set_device(device_of(rank))
     pair = [0, 1] if rank < 2 else [2, 3]
     groups = [dist.new_group([0, 1], backend="gloo"), dist.new_group([2, 3], backend="gloo")]
     size = {"world_size": 2, "rank": rank % 2, "max_token_num": 128, "hidden_dim": HIDDEN, "dtype": torch.bfloat16}
@@ -275,10 +321,13 @@ def spawn(scenario: str, overlay: Path, world: int, limit: float, timeout: float
         except subprocess.TimeoutExpired:
             process.kill()
             out, err = process.communicate()
-            results.append({"outcome": f"hung, killed after {limit:.0f} s", "said": out[-200:]})
+            results.append({"outcome": f"hung, killed after {limit:.0f} s", "said": out[-200:], "stderr": err[-600:]})
             continue
         line = next((x for x in reversed(out.splitlines()) if x.startswith("RESULT ")), None)
-        results.append(json.loads(line[7:]) if line else {"outcome": f"died with {process.returncode}", "stderr": err[-1500:]})
+        result = json.loads(line[7:]) if line else {"outcome": f"died with {process.returncode}"}
+        if err.strip() and ("failed" in result or "outcome" in result):
+            result["stderr"] = err[-900:]
+        results.append(result)
     return results
 
 
@@ -286,7 +335,7 @@ def be_rank(scenario: str, rank: int, world: int, port: int, timeout: float) -> 
     """Be one rank; never returns."""
     import torch.distributed as dist
 
-    store = dist.TCPStore("127.0.0.1", port, world, is_master=rank == 0, timeout=timedelta(seconds=120))
+    store = dist.TCPStore("127.0.0.1", port, world, is_master=rank == 0, timeout=timedelta(seconds=timeout))
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=timeout))
     name, _, argument = scenario.partition("=")
     try:
@@ -316,7 +365,7 @@ def main() -> None:
     }
     for release in releases:
         start = time.monotonic()
-        report["releases"][release] = spawn("regime", overlays / release, 3, 150, timeout=60)
+        report["releases"][release] = spawn("regime", overlays / release, 3, 120, timeout=30)
         print(release, f"{time.monotonic() - start:.0f} s", json.dumps(report["releases"][release])[:1800], flush=True)
         out.write_text(json.dumps(report, indent=1))
     for release, scenario, world, limit in (
