@@ -83,6 +83,7 @@ def test_a_group_is_honoured(tmp_path) -> None:
         assert refused["not a member"].startswith(("ValueError", "TypeError")), refused["not a member"]
         assert result["sufficient"] == [True, False, False]
         assert result["references after"] == 0
+        assert result["memory descriptors kept"] == 0, "an exported handle that stays open keeps its memory"
         assert result["left behind"] == []
         if Version(RELEASE) >= Version("0.6.10"):
             assert result["references before"] > 0

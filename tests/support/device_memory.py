@@ -58,11 +58,24 @@ class SymmDeviceMemory:
             descriptors = exchange_fds(comm, mine)
         self.peers = [int(os.pread(descriptors[p], 16, 0)) for p in range(group_size)]
         self.uc_ptrs = [BASE + peer for peer in self.peers]
-        for descriptor in {*descriptors, mine}:
+        # Up to 0.6.9 upstream closes the others' descriptors and forgets its own two.
+        forgotten = (
+            {mine, descriptors[group_rank]}
+            if hasattr(mnnvl, "HandleExchanger") and exchanger is not None and enable_forgetting()
+            else set()
+        )
+        for descriptor in {*descriptors, mine} - forgotten:
             os.close(descriptor)
 
     def get_buffer_ptrs_host(self) -> list[int]:
         return list(self.uc_ptrs)
+
+
+def enable_forgetting() -> bool:
+    """Say whether the release under test forgets its own exported descriptors (0.6.8 to 0.6.9)."""
+    from packaging.version import Version
+
+    return Version(sys.modules["flashinfer"].__version__) < Version("0.6.10")
 
 
 def _rendezvous(tensor: torch.Tensor, group: str) -> Any:
