@@ -93,7 +93,7 @@ def test_every_value_arrives_in_the_parameter_of_its_name(release, lent, paramet
     assert sf.shape == expected_sf.shape, "scale-factor shapes are the same on all releases"
 
 
-def test_the_seventh_positional_argument_shifts_for_the_naive_call(release, lent) -> None:
+def test_b51_the_seventh_positional_argument_shifts_for_the_naive_call(release, lent) -> None:
     """B51, facts 1.2: True is enable_pdl up to 0.6.10.post1 and is_global_scale_inversed after; ours is a TypeError."""
     lent.native.fp4_quantize(X, SCALE, 16, False, True, False, True)
     launch = lent.launches[-1][1]
@@ -423,7 +423,7 @@ def test_has_agrees_with_the_imported_signature(feature) -> None:
     assert fi_compat.has(feature) == (parameter in inspect.signature(getattr(flashinfer, function)).parameters)
 
 
-def test_comm_imports_or_says_what_mends_it(release) -> None:
+def test_b14_comm_imports_or_says_what_mends_it(release) -> None:
     """B14, facts 2.0: 0.6.16 to .post3 subscript array.array at import, which Python below 3.12 refuses."""
     from fi_compat._upstream import import_upstream
 

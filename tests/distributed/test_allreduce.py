@@ -38,8 +38,8 @@ def run(scenario: str, tmp_path: Path, *, timeout: float = 30, limit: float = 12
     return found
 
 
-def test_a_group_is_honoured(tmp_path) -> None:
-    """B02, B43, B44, B45: subgroups [0,1], [2,3] and [1,3], WORLD, comm_backend alone; refusals; what is freed."""
+def test_b02_b43_b44_b45_a_group_is_honoured(tmp_path) -> None:
+    """Subgroups [0,1], [2,3] and [1,3], WORLD, comm_backend alone; refusals; what is freed."""
     if BROKEN_IMPORT:
         # B14: a typed error that names the release that mends it; nothing else can be run here.
         code = "import fi_compat\ntry:\n    fi_compat.prepare('create_allreduce_fusion_workspace')\nexcept ImportError as error:\n    print(type(error).__name__, error)"
@@ -140,8 +140,8 @@ def in_regimes() -> bool:
     return False
 
 
-def test_the_manager(tmp_path) -> None:
-    """B47, B49: creation, use, growth, capture, fork, close, failure, disagreement, overlapping groups."""
+def test_b47_b49_b50_the_manager(tmp_path) -> None:
+    """Creation, use, growth, capture, fork, close, failure, disagreement, overlapping groups."""
     if not in_regimes():
         return
     for rank, result in enumerate(run("manager", tmp_path, timeout=20)):
@@ -190,7 +190,8 @@ def test_a_rank_that_dies_inside_creation(tmp_path) -> None:
     assert result["outcome"].startswith(
         "GroupError: AllReduceFusion: agreeing on creation, where rank 1 is silent, over ranks [0, 1] was not answered"
     ), result
-    assert result["seconds"] < 20
+    # Where creation meets over torch's symmetric memory, the store's timeout (10 s here) bounds it, else the control group's.
+    assert result["seconds"] < (30 if REGIMES[RELEASE] in {"WORLD", "group"} else 20)
     assert "closed manager" in result["after"]
 
 

@@ -447,7 +447,7 @@ def slow_build(rank: int) -> dict[str, Any]:
 
 def run(scenario: str, rank: int, world: int, port: int, path: str, timeout: float) -> None:
     """Be one rank; never returns."""
-    store = dist.TCPStore("127.0.0.1", port, world, is_master=rank == 0, timeout=timedelta(seconds=30), use_libuv=False)
+    store = dist.TCPStore("127.0.0.1", port, world, is_master=rank == 0, timeout=timedelta(seconds=max(timeout, 10)), use_libuv=False)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=timeout))
     name, _, argument = scenario.partition("=")
     try:

@@ -282,7 +282,7 @@ def test_b14_comm_on_an_old_python(version, python, fires) -> None:
         assert (findings[0].severity, findings[0].remedy) == ("error", "pip install flashinfer-python==0.6.16.post4")
 
 
-def test_b15_b43_b59_releases_known_bad() -> None:
+def test_b15_b43_b44_b59_releases_known_bad() -> None:
     """jit-cache 0.6.16 against tvm-ffi, 0.6.10 with subgroups, 0.6.12 on SM120."""
     assert found(
         facts_of("0.6.16", versions={"flashinfer-jit-cache": "0.6.16+cu130", "apache-tvm-ffi": "0.1.13"}), "known.jit-cache-tvm-ffi"
