@@ -1,7 +1,7 @@
 """Print a classified diff of FlashInfer's public signatures: ``signature_diff.py OLD_FOLDER NEW_FOLDER``.
 
 Classes: added and removed functions; parameters added at the end, inserted (positional callers shift), removed, made
-keyword-only, and defaults that changed.
+keyword-only, now required or optional, and defaults that changed.
 """
 
 from __future__ import annotations
@@ -43,19 +43,30 @@ def changes(old, new) -> list[str]:
     last = max((after.index(n) for n in common), default=-1)
     for i, name in enumerate(after):
         if name not in before:
-            out.append(f"INSERTED at {i}: {name} (positional callers shift)" if i < last else f"added at the end: {name}")
+            required = ", REQUIRED" if new[0][i][1] is None else ""
+            out.append(f"INSERTED at {i}: {name} (positional callers shift)" if i < last else f"added at the end: {name}{required}")
     gone = [n for n in before if n not in after]
     keyword = dict(new[1])
     out += [f"made keyword-only: {n}" if n in keyword else f"REMOVED: {n}" for n in gone]
-    out += [f"added, keyword-only: {n}" for n in keyword if n not in dict(old[1]) and n not in before]
+    out += [f"REMOVED: {n}" for n in dict(old[1]) if n not in keyword and n not in after]
+    out += [
+        f"added, keyword-only: {n}{', REQUIRED' if default is None else ''}"
+        for n, default in keyword.items()
+        if n not in dict(old[1]) and n not in before
+    ]
     moved = [n for n in common if before.index(n) - sum(g in before[: before.index(n)] for g in gone) != common.index(n)]
     out += [f"MOVED: {n}" for n in moved]
     defaults_old, defaults_new = dict([*old[0], *old[1]]), dict([*new[0], *new[1]])
-    out += [
-        f"DEFAULT CHANGED: {n} {defaults_old[n]} -> {defaults_new[n]}"
-        for n in defaults_new
-        if n in defaults_old and defaults_old[n] != defaults_new[n]
-    ]
+    for n, default in defaults_new.items():
+        if n not in defaults_old or defaults_old[n] == default:
+            continue
+        # None is a parameter without a default; a default of None is the text "None".
+        if default is None:
+            out.append(f"NOW REQUIRED: {n} (its default was {defaults_old[n]})")
+        elif defaults_old[n] is None:
+            out.append(f"now optional: {n}={default}")
+        else:
+            out.append(f"DEFAULT CHANGED: {n} {defaults_old[n]} -> {default}")
     return out
 
 
