@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
