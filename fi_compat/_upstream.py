@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import IncompatibleUpstreamError, UnsupportedFeatureError, UpstreamImportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 __all__ = ["Upstream", "import_upstream", "reset"]
 
@@ -89,6 +89,9 @@ class Upstream:
         Where it is: ``Upstream("flashinfer", "fp4_quantize")``.
     before : callable, optional
         Asked before each binding, and by ``prepare()``; raises where the environment contradicts what calls promise.
+    leading : tuple of str, optional
+        Parameters that adapters pass by place: upstream's own wrappers take microseconds longer over keywords. Where the
+        installed function does not begin with exactly these, they are passed by name all the same.
 
     Attributes
     ----------
@@ -99,12 +102,13 @@ class Upstream:
         Names that the installed release's function takes.
     """
 
-    __slots__ = ("before", "call", "module", "name", "parameters")
+    __slots__ = ("before", "call", "leading", "module", "name", "parameters")
 
-    def __init__(self, module: str, name: str, before: Callable[[], None] | None = None) -> None:
+    def __init__(self, module: str, name: str, before: Callable[[], None] | None = None, leading: tuple[str, ...] = ()) -> None:
         self.module = module
         self.name = name
         self.before = before
+        self.leading = leading
         self.parameters: frozenset[str] | _Unbound = _Unbound(self)
         self.call: Callable[..., Any] = self._first
 
@@ -123,8 +127,8 @@ class Upstream:
                         self.before()
                     function = self._find()
                     parameters = _parameters_of(function)
-                    self.call = function
-                    self.parameters = parameters
+                    self.call = function if _places(parameters, self.leading) else _by_name(function, self.leading)
+                    self.parameters = frozenset(parameters)
                     _bound.append(self)
                     _log.debug("bound %s.%s(%s)", self.module, self.name, ", ".join(sorted(parameters)))
         return self.call
@@ -178,11 +182,26 @@ def unsupported(function: str, option: str, module: str, since: str) -> Unsuppor
     )
 
 
-def _parameters_of(function: Callable[..., Any]) -> frozenset[str]:
+def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
-        return frozenset(inspect.signature(function).parameters)
+        return inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
         raise IncompatibleUpstreamError(f"{function!r} has no readable signature ({error}); reinstall the upstream it came from") from error
+
+
+def _places(parameters: Mapping[str, inspect.Parameter], leading: tuple[str, ...]) -> bool:
+    """Say whether the parameters begin with those names, each of which can be passed by place."""
+    first = list(parameters.values())[: len(leading)]
+    return tuple(p.name for p in first) == leading and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in first)
+
+
+def _by_name(function: Callable[..., Any], leading: tuple[str, ...]) -> Callable[..., Any]:
+    """Pass what an adapter passes by place by name: a release has moved it."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(**dict(zip(leading[: len(args)], args, strict=True)), **kwargs)
+
+    return call
 
 
 def reset() -> None:

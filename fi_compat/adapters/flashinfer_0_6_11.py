@@ -59,12 +59,12 @@ def fp4_quantize(
         # Upstream does not forward it to the cute-dsl kernel, 0.6.11 to 0.7.4.
         raise unsupported("fp4_quantize", "is_global_scale_inversed=True with backend='cute-dsl'", "flashinfer", "with backend='cuda'")
     return upstream.call(  # type: ignore[no-any-return]
-        input=input,
-        global_scale=global_scale,
-        sf_vec_size=sf_vec_size,
-        sf_use_ue8m0=sf_use_ue8m0,
-        is_sf_swizzled_layout=is_sf_swizzled_layout,
-        is_sf_8x4_layout=is_sf_8x4_layout,
+        input,
+        global_scale,
+        sf_vec_size,
+        sf_use_ue8m0,
+        is_sf_swizzled_layout,
+        is_sf_8x4_layout,
         is_global_scale_inversed=is_global_scale_inversed,
         enable_pdl=enable_pdl,
         backend=backend,

@@ -15,7 +15,7 @@ from fi_compat.errors import ConfigurationError
 
 from . import comm_0_6_10_post1 as comm
 from . import flashinfer_0_6_11 as _before
-from .flashinfer_0_6_8 import _mxfp8_quantize, _SfLayout
+from .flashinfer_0_6_8 import FP4_LEADING, NVFP4_LEADING, _mxfp8_quantize, _SfLayout
 from .flashinfer_0_6_11 import block_scale_interleave as block_scale_interleave
 from .flashinfer_0_6_11 import e2m1_and_ufp8sf_scale_to_float as e2m1_and_ufp8sf_scale_to_float
 from .flashinfer_0_6_11 import mxfp4_quantize as mxfp4_quantize
@@ -56,8 +56,8 @@ def refuse_four_over_six() -> None:
             )
 
 
-_fp4_quantize = Upstream("flashinfer", "fp4_quantize", before=refuse_four_over_six)
-_nvfp4_quantize = Upstream("flashinfer", "nvfp4_quantize", before=refuse_four_over_six)
+_fp4_quantize = Upstream("flashinfer", "fp4_quantize", before=refuse_four_over_six, leading=FP4_LEADING)
+_nvfp4_quantize = Upstream("flashinfer", "nvfp4_quantize", before=refuse_four_over_six, leading=NVFP4_LEADING)
 
 UPSTREAMS = {
     **_before.UPSTREAMS,

@@ -26,8 +26,12 @@ __all__ = [
     "shuffle_matrix_sf_a",
 ]
 
-_fp4_quantize = Upstream("flashinfer", "fp4_quantize")
-_nvfp4_quantize = Upstream("flashinfer", "nvfp4_quantize")
+#: Where the functions begin alike on every release from 0.6.8 to 0.7.4.
+FP4_LEADING = ("input", "global_scale", "sf_vec_size", "sf_use_ue8m0", "is_sf_swizzled_layout", "is_sf_8x4_layout")
+NVFP4_LEADING = ("a", "a_global_sf", "sfLayout", "do_shuffle", "sf_vec_size")
+
+_fp4_quantize = Upstream("flashinfer", "fp4_quantize", leading=FP4_LEADING)
+_nvfp4_quantize = Upstream("flashinfer", "nvfp4_quantize", leading=NVFP4_LEADING)
 _mxfp4_quantize = Upstream("flashinfer", "mxfp4_quantize")
 _mxfp8_quantize = Upstream("flashinfer", "mxfp8_quantize")
 _block_scale_interleave = Upstream("flashinfer", "block_scale_interleave")
@@ -73,12 +77,12 @@ def fp4_quantize(
     if batch_invariant:
         raise unsupported("fp4_quantize", "batch_invariant=True", "flashinfer", ">=0.7.4")
     return _fp4_quantize.call(  # type: ignore[no-any-return]
-        input=input,
-        global_scale=global_scale,
-        sf_vec_size=sf_vec_size,
-        sf_use_ue8m0=sf_use_ue8m0,
-        is_sf_swizzled_layout=is_sf_swizzled_layout,
-        is_sf_8x4_layout=is_sf_8x4_layout,
+        input,
+        global_scale,
+        sf_vec_size,
+        sf_use_ue8m0,
+        is_sf_swizzled_layout,
+        is_sf_8x4_layout,
         enable_pdl=enable_pdl,
         backend=backend,
     )
@@ -117,11 +121,11 @@ def nvfp4_quantize(
         upstream.require("batch_invariant", batch_invariant, ">=0.7.4")
         options["batch_invariant"] = True
     return upstream.call(  # type: ignore[no-any-return]
-        a=a,
-        a_global_sf=a_global_sf,
-        sfLayout=_SfLayout.call(int(sfLayout)),
-        do_shuffle=do_shuffle,
-        sf_vec_size=sf_vec_size,
+        a,
+        a_global_sf,
+        _SfLayout.call(int(sfLayout)),
+        do_shuffle,
+        sf_vec_size,
         enable_pdl=enable_pdl,
         backend=backend,
         **options,

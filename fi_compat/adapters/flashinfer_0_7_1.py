@@ -54,12 +54,12 @@ def fp4_quantize(
     if batch_invariant:
         _fp4_quantize.require("batch_invariant", batch_invariant, ">=0.7.4")
         return _fp4_quantize.call(  # type: ignore[no-any-return]
-            input=input,
-            global_scale=global_scale,
-            sf_vec_size=sf_vec_size,
-            sf_use_ue8m0=sf_use_ue8m0,
-            is_sf_swizzled_layout=is_sf_swizzled_layout,
-            is_sf_8x4_layout=is_sf_8x4_layout,
+            input,
+            global_scale,
+            sf_vec_size,
+            sf_use_ue8m0,
+            is_sf_swizzled_layout,
+            is_sf_8x4_layout,
             is_global_scale_inversed=is_global_scale_inversed,
             enable_pdl=enable_pdl,
             backend="auto",
@@ -67,12 +67,12 @@ def fp4_quantize(
             batch_invariant=True,
         )
     return _fp4_quantize.call(  # type: ignore[no-any-return]
-        input=input,
-        global_scale=global_scale,
-        sf_vec_size=sf_vec_size,
-        sf_use_ue8m0=sf_use_ue8m0,
-        is_sf_swizzled_layout=is_sf_swizzled_layout,
-        is_sf_8x4_layout=is_sf_8x4_layout,
+        input,
+        global_scale,
+        sf_vec_size,
+        sf_use_ue8m0,
+        is_sf_swizzled_layout,
+        is_sf_8x4_layout,
         is_global_scale_inversed=is_global_scale_inversed,
         enable_pdl=enable_pdl,
         backend=backend,
