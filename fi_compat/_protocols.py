@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ._upstream import Upstream
     from .quantization import SfLayout
 
-__all__ = ["CommAdapter", "FlashInferAdapter", "TritonKernelsAdapter"]
+__all__ = ["CommAdapter", "FlashInferAdapter", "MatmulAdapter", "TritonKernelsAdapter"]
 
 
 class _FP4Quantize(Protocol):
@@ -157,6 +157,53 @@ class FlashInferAdapter(Protocol):
     def shuffle_matrix_a(self, input_tensor: Tensor, epilogue_tile_m: int, /) -> Tensor: ...
 
     def shuffle_matrix_sf_a(self, input_tensor: Tensor, epilogue_tile_m: int, num_elts_per_sf: int, /) -> Tensor: ...
+
+
+class MatmulAdapter(Protocol):
+    """The functions of ``fi_compat.adapters.matmul_*``, the MoE layer's half of a triton_kernels adapter."""
+
+    @property
+    def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802 - a module constant
+
+    @property
+    def NAMES(self) -> Mapping[str, str]: ...  # noqa: N802 - a module constant
+
+    @property
+    def MX_AXIS(self) -> int: ...  # noqa: N802 - a module constant
+
+    def matmul_ogs(
+        self,
+        x: Tensor,
+        w: Any,
+        bias: Tensor | None,
+        routing_data: Any,
+        gather_indx: Any,
+        scatter_indx: Any,
+        precision_config: Any,
+        betas: Tensor | None,
+        gammas: Tensor | None,
+        out_alpha: float | None,
+        y: Tensor | None,
+        fused_activation: Any,
+        epilogue: Any,
+        /,
+    ) -> Tensor: ...
+
+    def precision_config(self, options: dict[str, Any], /) -> Any: ...
+
+    def activation(self, alpha: float, limit: float | None, /) -> Any: ...
+
+    def layouts(self, num_warps: int, /) -> tuple[Any, Any]: ...
+
+    def wrap(self, tensor: Tensor, /, *, fp4: bool) -> Any: ...
+
+    def convert(self, tensor: Any, layout: Any, /) -> Any: ...
+
+    def constraint_names(self) -> frozenset[str]: ...
+
+    def constraints_module(self) -> Any: ...
+
+    def exchange_constraints(self, constraints: dict[str, Any], /) -> dict[str, Any]: ...
 
 
 class TritonKernelsAdapter(Protocol):
