@@ -63,20 +63,7 @@ class CommAdapter(Protocol):
 
     def backend_for(self, group: Any, /) -> Any: ...
 
-    def create_workspace(
-        self,
-        backend: str,
-        world_size: int,
-        rank: int,
-        max_token_num: int,
-        hidden_dim: int,
-        dtype: Any,
-        group: Any,
-        comm_backend: Any,
-        gpus_per_node: int | None,
-        force_oneshot_support: bool,
-        /,
-    ) -> Any: ...
+    def create_workspace(self, backend: str, group: Any, comm_backend: Any, size: dict[str, Any], /) -> Any: ...
 
     def destroy_workspace(self, workspace: Any, /) -> None: ...
 

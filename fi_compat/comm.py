@@ -115,9 +115,16 @@ def create_allreduce_fusion_workspace(
         raise ValueError(f"create_allreduce_fusion_workspace: found backend={backend!r}, needed 'trtllm', 'mnnvl' or 'auto'")
     comm = _bindings.flashinfer.comm
     group, comm_backend = resolve_group(comm, world_size, rank, group, comm_backend)
-    return comm.create_workspace(
-        backend, world_size, rank, max_token_num, hidden_dim, dtype, group, comm_backend, gpus_per_node, force_oneshot_support
-    )
+    size = {
+        "world_size": world_size,
+        "rank": rank,
+        "max_token_num": max_token_num,
+        "hidden_dim": hidden_dim,
+        "dtype": dtype,
+        "gpus_per_node": gpus_per_node,
+        "force_oneshot_support": force_oneshot_support,
+    }
+    return comm.create_workspace(backend, group, comm_backend, size)
 
 
 def destroy_workspace(workspace: Any) -> None:

@@ -9,7 +9,7 @@ from fi_compat.errors import UnsupportedFeatureError
 
 from .comm_0_6_8 import ALONE as _ALONE
 from .comm_0_6_8 import UPSTREAMS as _BEFORE
-from .comm_0_6_8 import _classes, _create, with_release
+from .comm_0_6_8 import _create, with_release
 from .comm_0_6_8 import allreduce_fusion as allreduce_fusion
 from .comm_0_6_8 import backend_for as backend_for
 from .comm_0_6_8 import load_comm_module as load_comm_module
@@ -41,18 +41,7 @@ _Workspace = Upstream("flashinfer.comm.allreduce", "TRTLLMAllReduceFusionWorkspa
 UPSTREAMS = {**_BEFORE, "create_allreduce_fusion_workspace": (*_BEFORE["create_allreduce_fusion_workspace"], _low_level, _Workspace)}
 
 
-def create_workspace(
-    backend: str,
-    world_size: int,
-    rank: int,
-    max_token_num: int,
-    hidden_dim: int,
-    dtype: Any,
-    group: Any,
-    comm_backend: Any,
-    gpus_per_node: int | None,
-    force_oneshot_support: bool,
-) -> Any:
+def create_workspace(backend: str, group: Any, comm_backend: Any, size: dict[str, Any]) -> Any:
     """Build a TRTLLMAllReduceFusionWorkspace over ``group`` through the low-level creator, as its own ``__init__`` does."""
     import torch
     import torch.distributed as dist
@@ -66,32 +55,21 @@ def create_workspace(
                 found="flashinfer 0.6.10",
                 since=">=0.6.10.post1",
             )
-        workspace = _create.call(
-            backend=backend,
-            world_size=world_size,
-            rank=rank,
-            max_token_num=max_token_num,
-            hidden_dim=hidden_dim,
-            dtype=dtype,
-            gpus_per_node=gpus_per_node,
-            comm_backend=comm_backend,
-            force_oneshot_support=force_oneshot_support,
-        )
-        return with_release(workspace, release)
+        return with_release(_create.call(backend=backend, comm_backend=comm_backend, **size), release)
     kind: Any = _Workspace.bind()
     workspace = object.__new__(kind)
     # AllReduceFusionWorkspace.__init__; the class's own one would rendezvous over WORLD.
-    super(kind, workspace).__init__(world_size, rank)
+    super(kind, workspace).__init__(size["world_size"], size["rank"])
     workspace._destroyed = True
     made = _low_level.call(
-        tp_rank=rank,
-        tp_size=world_size,
-        max_token_num=max_token_num,
-        hidden_dim=hidden_dim,
+        tp_rank=size["rank"],
+        tp_size=size["world_size"],
+        max_token_num=size["max_token_num"],
+        hidden_dim=size["hidden_dim"],
         group=group,
         comm_backend=comm_backend,
         create_metadata=True,
-        use_fp32_lamport=dtype == torch.float32,
+        use_fp32_lamport=size["dtype"] == torch.float32,
         use_symm_dev_mem=True,
     )
     workspace._internal_workspace = made
@@ -110,8 +88,4 @@ def release(workspace: Any, destroy: Callable[[], None]) -> None:
 
 def destroy_workspace(workspace: Any) -> None:
     """Free a workspace, one of ours or upstream's own, once."""
-    if not getattr(workspace, "_destroyed", False):
-        if type(workspace) in _classes.values():
-            workspace.destroy()
-        else:
-            release(workspace, workspace.destroy)
+    with_release(workspace, release).destroy()

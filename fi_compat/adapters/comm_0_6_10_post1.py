@@ -27,29 +27,6 @@ __all__ = [
 ]
 
 
-def create_workspace(
-    backend: str,
-    world_size: int,
-    rank: int,
-    max_token_num: int,
-    hidden_dim: int,
-    dtype: Any,
-    group: Any,
-    comm_backend: Any,
-    gpus_per_node: int | None,
-    force_oneshot_support: bool,
-) -> Any:
+def create_workspace(backend: str, group: Any, comm_backend: Any, size: dict[str, Any]) -> Any:
     """Call ``flashinfer.comm.create_allreduce_fusion_workspace`` with both group and comm_backend, which name the same ranks."""
-    workspace = _create.call(
-        backend=backend,
-        world_size=world_size,
-        rank=rank,
-        max_token_num=max_token_num,
-        hidden_dim=hidden_dim,
-        dtype=dtype,
-        gpus_per_node=gpus_per_node,
-        comm_backend=comm_backend,
-        force_oneshot_support=force_oneshot_support,
-        group=group,
-    )
-    return with_release(workspace, release)
+    return with_release(_create.call(backend=backend, group=group, comm_backend=comm_backend, **size), release)

@@ -98,32 +98,11 @@ def close_descriptors(backend: Any) -> None:
             os.close(exported.pop())
 
 
-def create_workspace(
-    backend: str,
-    world_size: int,
-    rank: int,
-    max_token_num: int,
-    hidden_dim: int,
-    dtype: Any,
-    group: Any,
-    comm_backend: Any,
-    gpus_per_node: int | None,
-    force_oneshot_support: bool,
-) -> Any:
+def create_workspace(backend: str, group: Any, comm_backend: Any, size: dict[str, Any]) -> Any:
     """Call ``flashinfer.comm.create_allreduce_fusion_workspace``; ``group`` is in the comm_backend already."""
     del group
     try:
-        workspace = _create.call(
-            backend=backend,
-            world_size=world_size,
-            rank=rank,
-            max_token_num=max_token_num,
-            hidden_dim=hidden_dim,
-            dtype=dtype,
-            gpus_per_node=gpus_per_node,
-            comm_backend=comm_backend,
-            force_oneshot_support=force_oneshot_support,
-        )
+        workspace = _create.call(backend=backend, comm_backend=comm_backend, **size)
     finally:
         close_descriptors(comm_backend)
     return with_release(workspace, release)
@@ -132,6 +111,8 @@ def create_workspace(
 def with_release(workspace: Any, free: Any) -> Any:
     """Make a workspace an instance of a subclass of its own class whose ``destroy()`` frees all and may be called twice."""
     base: Any = type(workspace)
+    if base in _classes.values():
+        return workspace
     with _lock:
         made = _classes.get(base)
         if made is None:
@@ -156,11 +137,7 @@ def release(workspace: Any, destroy: Any) -> None:
 
 def destroy_workspace(workspace: Any) -> None:
     """Free a workspace, one of ours or upstream's own, once."""
-    if not getattr(workspace, "_destroyed", False):
-        if type(workspace) in _classes.values():
-            workspace.destroy()
-        else:
-            release(workspace, workspace.destroy)
+    with_release(workspace, release).destroy()
 
 
 def sufficient(workspace: Any, num_tokens: int, hidden_dim: int, dtype: Any, use_oneshot: bool | None) -> bool:
