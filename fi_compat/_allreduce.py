@@ -23,6 +23,9 @@ __all__ = ["Manager"]
 
 _log = logging.getLogger(__name__)
 
+#: Seconds between two looks at a vote, and what counts as waiting at most from one to the next.
+_POLL, _LONGEST_POLL = 0.02, 0.2
+
 
 class Manager:
     """See ``AllReduceFusion``."""
@@ -44,6 +47,7 @@ class Manager:
         self._reserved: tuple[int, int, Any] | None = None
         self.unavailable_reason: str | None = None
         self._round = 0
+        self._beats: Any = None
         try:
             self._control, self._name = _control_group(self._ranks, self._timeout)
         except RuntimeError as error:
@@ -196,7 +200,7 @@ class Manager:
         seconds = self._timeout.total_seconds()
         if _bindings.flashinfer.comm.ALONE:
             return 2 * seconds + 1
-        stored = getattr(self._store(), "timeout", None)
+        stored = getattr(_default_store(), "timeout", None)
         return 2 * seconds + 1 + (stored.total_seconds() if stored is not None else 0.0)
 
     def _create(self, wanted: tuple[int, int, Any]) -> Any:
@@ -228,60 +232,58 @@ class Manager:
             return f"{type(error).__name__}: {error}"
         return None
 
-    def _store(self) -> Any:
-        import torch.distributed.distributed_c10d as c10d
-
-        # A connection of its own: a heartbeat must not wait behind a collective's.
-        store = c10d._get_default_store()  # noqa: SLF001 - torch has no public way to its store
-        return store.clone() if hasattr(store, "clone") else store
-
     @contextlib.contextmanager
     def _alive(self) -> Iterator[None]:
         """Let the other ranks see that this one works, however long a step takes."""
         stop = threading.Event()
-        key = f"{self._name}/beat/{self._rank}"
         pause = max(self._timeout.total_seconds() / 4, 0.05)
 
         def beat() -> None:
-            store = self._store()
+            # Most steps end before this: each connection costs the store's one thread a reverse DNS look-up, and all ranks wait
+            # for that thread, 5 seconds where an answer is lost (torch 2.13).
+            if stop.wait(pause):
+                return
+            if self._beats is None:
+                store = _default_store()
+                # A connection of its own: the default one is locked while a collective waits on it.
+                self._beats = store.clone() if hasattr(store, "clone") else store
             while not stop.is_set():
-                store.add(key, 1)
+                self._beats.add(f"{self._name}/beat/{self._rank}", 1)
                 stop.wait(pause)
 
-        thread = threading.Thread(target=beat, daemon=True)
-        thread.start()
+        threading.Thread(target=beat, daemon=True).start()
         try:
             yield
         finally:
             stop.set()
-            thread.join()
 
     def _vote(self, what: str, said: Any, limit: float | None) -> list[Any]:
         """Tell the other ranks and hear from all of them, over the store: a collective that timed out would be dead for the next.
 
         A rank that is silent (no vote, no heartbeat) for the timeout is lost, and so is one whose vote takes longer than ``limit``; where
-        creation may hold the GIL, silence counts from ``limit`` on only.
+        creation may hold the GIL, silence counts from ``limit`` on only. Time in which the store itself does not answer is nobody's
+        silence: no rank can be heard then.
         """
-        store = self._store()
+        store = _default_store()
         prefix = f"{self._name}/{self._round}/{what}"
         store.set(f"{prefix}/{self._rank}", pickle.dumps(said))
         silence = self._timeout.total_seconds()
         if limit is not None and limit > 2 * silence + 1:
             silence = limit
-        start = time.monotonic()
+        waited, last = 0.0, time.monotonic()
         for rank in range(len(self._ranks)):
-            beats, since = -1, time.monotonic()
+            beats, quiet = -1, 0.0
             while not store.check([f"{prefix}/{rank}"]):
-                now = time.monotonic()
                 current = int(store.add(f"{self._name}/beat/{rank}", 0))
-                if current != beats:
-                    beats, since = current, now
-                if now - since > silence or (limit is not None and now - start > limit):
+                now = time.monotonic()
+                passed, last = min(now - last, _LONGEST_POLL), now
+                waited += passed
+                beats, quiet = current, quiet + passed if current == beats else 0.0
+                if quiet > silence or (limit is not None and waited > limit):
                     self._closed = True
                     self._destroy_all()
                     raise self._lost(f"agreeing on {what}, where rank {self._ranks[rank]} is silent,", None)
-                _log.debug("%s: waiting for rank %s", what, self._ranks[rank])
-                time.sleep(0.02)
+                time.sleep(_POLL)
         return [pickle.loads(store.get(f"{prefix}/{rank}")) for rank in range(len(self._ranks))]  # noqa: S301 - written by our own peers
 
     def _fall_back(self, reasons: list[tuple[str | None, float]]) -> bool:
@@ -320,6 +322,12 @@ class Manager:
         self._fits.clear()
 
 
+def _default_store() -> Any:
+    import torch.distributed.distributed_c10d as c10d
+
+    return c10d._get_default_store()  # noqa: SLF001 - torch has no public way to its store
+
+
 #: How many control groups this process has made for the same ranks; equal on all of them, which make theirs in one order.
 _made: dict[tuple[int, ...], int] = {}
 
@@ -342,7 +350,7 @@ def _control_group(ranks: list[int], timeout: timedelta) -> tuple[Any, str]:
         ranks.index(mine),
         ranks,
         c10d.Backend("gloo"),
-        c10d._get_default_store(),  # noqa: SLF001 - as new_group does
+        _default_store(),
         name,
         timeout=timeout,
     )
