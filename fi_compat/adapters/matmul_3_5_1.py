@@ -33,13 +33,14 @@ _matmul_ogs = Upstream("triton_kernels.matmul_ogs", "matmul_ogs")
 _PrecisionConfig = Upstream("triton_kernels.matmul_ogs", "PrecisionConfig")
 _FnSpecs = Upstream("triton_kernels.matmul_ogs", "FnSpecs")
 _FusedActivation = Upstream("triton_kernels.matmul_ogs", "FusedActivation")
+_swiglu_fn = Upstream("triton_kernels.swiglu", "swiglu_fn")
 _wrap_torch_tensor = Upstream("triton_kernels.tensor", "wrap_torch_tensor")
 _convert_layout = Upstream("triton_kernels.tensor", "convert_layout")
 
 UPSTREAMS = {
     "matmul_ogs": (_matmul_ogs, _PrecisionConfig),
     "precision_config": (_PrecisionConfig,),
-    "fused_swiglu": (_FnSpecs, _FusedActivation),
+    "fused_swiglu": (_FnSpecs, _FusedActivation, _swiglu_fn),
     "prepare_mxfp4_weight": (_wrap_torch_tensor, _convert_layout),
 }
 
@@ -93,16 +94,15 @@ def make_config(upstream: Upstream, names: dict[str, str], options: dict[str, An
 
 def activation(alpha: float, limit: float | None) -> Any:
     """Make the fused swiglu: reduction_n is a field of FusedActivation here."""
-    swiglu = import_upstream("triton_kernels.swiglu").swiglu_fn
-    return _FusedActivation.call(_FnSpecs.call("swiglu", swiglu, ("alpha", "limit")), (alpha, limit), 2)
+    return _FusedActivation.call(_FnSpecs.call("swiglu", _swiglu_fn.bind(), ("alpha", "limit")), (alpha, limit), 2)
 
 
-def layouts(num_warps: int) -> tuple[Any, Any]:
-    """Return the default layouts of value and scale for the current device: ``(class, options)`` each."""
+def layouts(num_warps: int, *, mx_axis: int = MX_AXIS) -> tuple[Any, Any]:
+    """Return the default layouts of value and scale for the current device: ``(class, options)`` each, instances from 3.8 on."""
     layout = import_upstream("triton_kernels.tensor_details.layout")
     return (
-        layout.make_default_matmul_mxfp4_w_layout(mx_axis=MX_AXIS),
-        layout.make_default_matmul_mxfp4_w_scale_layout(mx_axis=MX_AXIS, num_warps=num_warps),
+        layout.make_default_matmul_mxfp4_w_layout(mx_axis=mx_axis),
+        layout.make_default_matmul_mxfp4_w_scale_layout(mx_axis=mx_axis, num_warps=num_warps),
     )
 
 
@@ -133,6 +133,11 @@ def exchange_constraints(constraints: dict[str, Any]) -> dict[str, Any]:
     """Set exactly these constraints and return those that were set: a module global here, seen by every thread."""
     module = constraints_module()
     before = dict(module._opt_flags_constraints)  # noqa: SLF001 - upstream has no getter
+    replace_constraints(module, constraints)
+    return before
+
+
+def replace_constraints(module: Any, constraints: dict[str, Any]) -> None:
+    """Set exactly these constraints."""
     module.reset_opt_flags_constraints()
     module.update_opt_flags_constraints(constraints)
-    return before

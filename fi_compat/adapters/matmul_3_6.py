@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fi_compat._upstream import Upstream, import_upstream
+from fi_compat._upstream import Upstream
 
 from . import matmul_3_5_1 as _before
 from .matmul_3_5_1 import MX_AXIS as MX_AXIS
 from .matmul_3_5_1 import NAMES as NAMES
 from .matmul_3_5_1 import UPSTREAMS as _BEFORE
-from .matmul_3_5_1 import _FusedActivation
+from .matmul_3_5_1 import _FusedActivation, _swiglu_fn
 from .matmul_3_5_1 import constraints_module as constraints_module
 from .matmul_3_5_1 import convert as convert
 from .matmul_3_5_1 import exchange_constraints as exchange_constraints
@@ -36,13 +36,12 @@ __all__ = [
 
 _FnSpecs = Upstream("triton_kernels.specialize", "FnSpecs")
 
-UPSTREAMS = {**_BEFORE, "fused_swiglu": (_FnSpecs, _FusedActivation)}
+UPSTREAMS = {**_BEFORE, "fused_swiglu": (_FnSpecs, _FusedActivation, _swiglu_fn)}
 
 
-def activation(alpha: float, limit: float | None) -> Any:
+def activation(alpha: float, limit: float | None, *, fused: Upstream = _FusedActivation) -> Any:
     """Make the fused swiglu: reduction_n is a field of FnSpecs here."""
-    swiglu = import_upstream("triton_kernels.swiglu").swiglu_fn
-    return _FusedActivation.call(_FnSpecs.call("swiglu", swiglu, ("alpha", "limit"), reduction_n=2), (alpha, limit))
+    return fused.call(_FnSpecs.call("swiglu", _swiglu_fn.bind(), ("alpha", "limit"), reduction_n=2), (alpha, limit))
 
 
 def constraint_names() -> frozenset[str]:

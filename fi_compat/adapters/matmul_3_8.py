@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fi_compat._upstream import Upstream, import_upstream
 
 from . import matmul_3_6 as _before
-from .matmul_3_5_1 import _convert_layout, make_config
+from .matmul_3_5_1 import _convert_layout, _swiglu_fn, make_config, replace_constraints
 from .matmul_3_6 import _FnSpecs
 from .matmul_3_6 import wrap as wrap
 
@@ -42,7 +43,7 @@ _reduce = Upstream("triton_kernels.reduce", "reduce")
 UPSTREAMS = {
     "matmul_ogs": (_matmul, _PrecisionConfig, _reduce),
     "precision_config": (_PrecisionConfig,),
-    "fused_swiglu": (_FnSpecs, _FusedActivation),
+    "fused_swiglu": (_FnSpecs, _FusedActivation, _swiglu_fn),
     "prepare_mxfp4_weight": _before.UPSTREAMS["prepare_mxfp4_weight"],
 }
 
@@ -97,28 +98,15 @@ def matmul_ogs(
 
 def precision_config(options: dict[str, Any]) -> Any:
     """Make upstream's PrecisionConfig from our names, with the microblock size where the tree wants it."""
-    if options.get("weight_scale") is not None and "b_microblock_size" in _PrecisionConfig.parameters:
-        options = {"b_microblock_size": _MICROBLOCK, **options}
-    if options.get("act_scale") is not None and "a_microblock_size" in _PrecisionConfig.parameters:
-        options = {"a_microblock_size": _MICROBLOCK, **options}
-    if options.get("out_scale") is not None and "c_microblock_size" in _PrecisionConfig.parameters:
-        options = {"c_microblock_size": _MICROBLOCK, **options}
+    for ours, native in NAMES.items():
+        size = native.replace("mx_scale", "microblock_size")
+        if options.get(ours) is not None and size in _PrecisionConfig.parameters:
+            options = {size: _MICROBLOCK, **options}
     return make_config(_PrecisionConfig, NAMES, options)
 
 
-def activation(alpha: float, limit: float | None) -> Any:
-    """Make the fused swiglu."""
-    swiglu = import_upstream("triton_kernels.swiglu").swiglu_fn
-    return _FusedActivation.call(_FnSpecs.call("swiglu", swiglu, ("alpha", "limit"), reduction_n=2), (alpha, limit))
-
-
-def layouts(num_warps: int) -> tuple[Any, Any]:
-    """Return the default layouts of value and scale for the current device: instances here."""
-    layout = import_upstream("triton_kernels.tensor_details.layout")
-    return (
-        layout.make_default_matmul_mxfp4_w_layout(mx_axis=MX_AXIS),
-        layout.make_default_matmul_mxfp4_w_scale_layout(mx_axis=MX_AXIS, num_warps=num_warps),
-    )
+activation = partial(_before.activation, fused=_FusedActivation)
+layouts = partial(_before.layouts, mx_axis=MX_AXIS)
 
 
 def convert(tensor: Any, layout: Any) -> Any:
@@ -142,8 +130,7 @@ def exchange_constraints(constraints: dict[str, Any]) -> dict[str, Any]:
     module = constraints_module()
     getter = getattr(module, "_get_opt_flags_constraints", None)
     before = dict(getter() if getter is not None else module._opt_flags_constraints)  # noqa: SLF001 - upstream has no public getter
-    module.reset_opt_flags_constraints()
-    module.update_opt_flags_constraints(constraints)
+    replace_constraints(module, constraints)
     _ours.clear()
     _ours.update(constraints)
     return before
@@ -154,5 +141,4 @@ def _carry_constraints() -> None:
     module = constraints_module()
     getter = getattr(module, "_get_opt_flags_constraints", None)
     if getter is not None and getter() != _ours:
-        module.reset_opt_flags_constraints()
-        module.update_opt_flags_constraints(_ours)
+        replace_constraints(module, _ours)
