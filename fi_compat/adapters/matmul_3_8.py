@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,8 @@ UPSTREAMS = {
 
 #: Constraints set through fi_compat; a ContextVar upstream in some trees, which a new thread does not see.
 _ours: dict[str, Any] = {}
+#: What this context had before it was given them, and gets back when they are gone; None where it was given none.
+_had: ContextVar[dict[str, Any] | None] = ContextVar("_had", default=None)
 
 
 def matmul_ogs(
@@ -67,7 +70,7 @@ def matmul_ogs(
     epilogue: Any,
 ) -> Tensor:
     """Call ``triton_kernels.matmul.matmul``, and ``reduce`` over a token's slots; see ``fi_compat.moe.matmul_ogs``."""
-    if _ours:
+    if _ours or _had.get() is not None:
         _carry_constraints()
     reduced = scatter_indx is not None and routing_data is not None and routing_data.n_expts_act > 1
     out = _matmul.call(
@@ -137,8 +140,16 @@ def exchange_constraints(constraints: dict[str, Any]) -> dict[str, Any]:
 
 
 def _carry_constraints() -> None:
-    """Give this thread the constraints that were set through fi_compat in another one."""
+    """Give this thread the constraints that were set through fi_compat in another one, or give back what it had before."""
     module = constraints_module()
     getter = getattr(module, "_get_opt_flags_constraints", None)
-    if getter is not None and getter() != _ours:
+    if getter is None:
+        return
+    current, before = dict(getter()), _had.get()
+    if not _ours:
+        replace_constraints(module, before or {})
+        _had.set(None)
+    elif current != _ours:
         replace_constraints(module, _ours)
+        if before is None:
+            _had.set(current)

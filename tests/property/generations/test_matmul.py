@@ -126,6 +126,27 @@ def test_constraints_reach_a_worker_thread(tree, matmul) -> None:
         assert seen[0][0] == {}, "naive: a new thread sees no constraint"
 
 
+def test_constraints_leave_a_worker_thread_with_the_block(tree, matmul, monkeypatch) -> None:
+    """A thread that outlives the block has what it had before: its matmuls are unconstrained again."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    if tree.generation != "3.8":
+        return
+    module = matmul.constraints_module()
+    current = getattr(module, "_get_opt_flags_constraints", lambda: module._opt_flags_constraints)
+    monkeypatch.setattr(matmul._matmul, "call", lambda **_: dict(current()))
+    call = lambda: matmul.matmul_ogs(*[None] * 13)
+    with ThreadPoolExecutor(1) as pool:
+        before = pool.submit(call).result()
+        with moe.opt_flags_constraints(block_k=64):
+            assert pool.submit(call).result() == {"block_k": 64}
+            with moe.opt_flags_constraints(num_warps=8):
+                assert pool.submit(call).result() == {"block_k": 64, "num_warps": 8}
+            assert pool.submit(call).result() == {"block_k": 64}
+        assert pool.submit(call).result() == before == {}
+        assert call() == {}
+
+
 WEIGHT = torch.randint(0, 256, (2, 256, 256), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
 SCALE = torch.randint(118, 124, (2, 256, 16), generator=torch.Generator().manual_seed(2), dtype=torch.uint8)
 
