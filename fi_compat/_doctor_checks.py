@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from . import _table
-from ._doctor_finding import Finding, flashinfer_version, holds, public
+from ._doctor_finding import Finding, flashinfer_version, holds, public, version_of
 from ._doctor_wheels import companion_remedy, companions, cuda_segment, variables
 from ._selection import Selection
 from .errors import FiCompatError, UpstreamNotInstalledError
@@ -151,7 +151,7 @@ def known_issues(facts: Facts) -> Iterator[Finding]:
     """Name releases that are known to be bad, by release, Python and compute capability."""
     python = ".".join(map(str, facts.python))
     for issue in _table.KNOWN_ISSUES:
-        version = flashinfer_version(facts) if issue.distribution == "flashinfer-python" else facts.versions.get(issue.distribution)
+        version = version_of(facts, issue.distribution)
         if not holds(version, issue.spec) or (issue.python and not holds(python, issue.python)):
             continue
         if issue.with_distribution and not holds(facts.versions.get(issue.with_distribution), issue.with_spec):
@@ -163,37 +163,42 @@ def known_issues(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def floors(facts: Facts) -> Iterator[Finding]:
-    """Compare dependencies with the installed metadata's floors and with the real ones."""
+def _unmet(facts: Facts, distribution: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield ``(name, specifier, installed version, requirement)`` for each requirement that what is installed does not satisfy."""
     from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
 
-    for text in facts.requires.get("flashinfer-python", []):
+    for text in facts.requires.get(distribution, []):
         try:
             wanted = Requirement(text)
         except InvalidRequirement:
             continue
-        name = re.sub(r"[-_.]+", "-", wanted.name).lower()
+        name, spec = canonicalize_name(wanted.name), str(wanted.specifier)
         found = facts.versions.get(name)
-        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+        if found is None or not spec or (wanted.marker is not None and not wanted.marker.evaluate({"extra": ""})):
             continue
-        if found is not None and str(wanted.specifier) and not holds(found, str(wanted.specifier)):
-            yield Finding(
-                f"{name}.floor",
-                "warning",
-                f"{name} {found} is not what flashinfer-python asks for: {wanted.specifier}",
-                ((name, found), ("flashinfer-python", text)),
-                f"pip install '{name}{wanted.specifier}'",
-            )
+        if not holds(found, spec):
+            yield name, spec, found, text
+
+
+def floors(facts: Facts) -> Iterator[Finding]:
+    """Compare dependencies with the installed metadata's floors and with the real ones."""
+    for name, spec, found, text in _unmet(facts, "flashinfer-python"):
+        yield Finding(
+            f"{name}.floor",
+            "warning",
+            f"{name} {found} is not what flashinfer-python asks for: {spec}",
+            ((name, found), ("flashinfer-python", text)),
+            f"pip install '{name}{spec}'",
+        )
     for floor in _table.FLOORS:
-        found, when = facts.versions.get(floor.distribution), facts.versions.get(floor.when_distribution)
-        if floor.when_distribution == "flashinfer-python":
-            when = flashinfer_version(facts)
-        if found is not None and holds(when, floor.when_spec) and not holds(found, floor.spec):
+        has, when = facts.versions.get(floor.distribution), version_of(facts, floor.when_distribution)
+        if has is not None and holds(when, floor.when_spec) and not holds(has, floor.spec):
             yield Finding(
                 f"{floor.distribution}.{floor.id}",
                 floor.severity,
                 floor.message,
-                ((floor.distribution, found), (floor.when_distribution, str(when))),
+                ((floor.distribution, has), (floor.when_distribution, str(when))),
                 f"pip install '{floor.distribution}{floor.spec}'",
             )
     libs = {n: v for n, v in facts.versions.items() if n.startswith("nvidia-cutlass-dsl")}
@@ -210,11 +215,11 @@ def floors(facts: Facts) -> Iterator[Finding]:
 
 def compilers(facts: Facts) -> Iterator[Finding]:
     """Look for nvcc and ninja where there is no flashinfer-jit-cache."""
-    if flashinfer_version(facts) is None or "flashinfer-jit-cache" in facts.versions:
+    version = flashinfer_version(facts)
+    if version is None or "flashinfer-jit-cache" in facts.versions:
         return
     missing = [name for name in ("nvcc", "ninja") if not facts.tools.get(name)]
     if missing:
-        version = flashinfer_version(facts) or ""
         yield Finding(
             "flashinfer.jit",
             "warning",
@@ -231,7 +236,8 @@ def compilers(facts: Facts) -> Iterator[Finding]:
 
 def devices(facts: Facts) -> Iterator[Finding]:
     """Compare the GPUs with what the stable functions need."""
-    for gpu in facts.gpus:
+    if facts.gpus:
+        gpu = facts.gpus[0]
         major, minor = gpu.capability
         evidence = ((gpu.name, f"{major}.{minor} by {gpu.via}"),)
         if gpu.capability < (10, 0) and flashinfer_version(facts) is not None:
@@ -256,7 +262,6 @@ def devices(facts: Facts) -> Iterator[Finding]:
             )
         else:
             yield Finding("gpu.capability", "ok", f"{gpu.name}: compute capability {major}.{minor}", evidence)
-        break
     if len({g.capability for g in facts.gpus}) > 1:
         yield Finding(
             "gpu.mixed",
@@ -269,8 +274,6 @@ def devices(facts: Facts) -> Iterator[Finding]:
 
 def engines(facts: Facts) -> Iterator[Finding]:
     """Compare installed engines' own pins with what is installed."""
-    from packaging.requirements import InvalidRequirement, Requirement
-
     watched = {
         "flashinfer-python",
         "flashinfer-cubin",
@@ -282,24 +285,14 @@ def engines(facts: Facts) -> Iterator[Finding]:
         "torch",
     }
     for engine in ("vllm", "sglang"):
-        for text in facts.requires.get(engine, []):
-            try:
-                wanted = Requirement(text)
-            except InvalidRequirement:
-                continue
-            name = re.sub(r"[-_.]+", "-", wanted.name).lower()
-            found = facts.versions.get(name)
-            if name not in watched or found is None or not str(wanted.specifier):
-                continue
-            if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
-                continue
-            if not holds(found, str(wanted.specifier)):
+        for name, spec, found, text in _unmet(facts, engine):
+            if name in watched:
                 yield Finding(
                     f"{engine}.pin.{name}",
                     "warning",
-                    f"{engine} {facts.versions.get(engine)} asks for {name}{wanted.specifier}, found {found}",
+                    f"{engine} {facts.versions.get(engine)} asks for {name}{spec}, found {found}",
                     ((engine, text), (name, found)),
-                    f"pip install '{name}{wanted.specifier}'",
+                    f"pip install '{name}{spec}'",
                 )
 
 

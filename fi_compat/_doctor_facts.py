@@ -54,11 +54,6 @@ class Facts:
     problems: list[str] = field(default_factory=list)
 
 
-def normalised(name: str) -> str:
-    """Return a distribution's name as PEP 503 has it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def gather(*, gpu: bool = True) -> Facts:
     """Gather the facts of this environment.
 
@@ -83,6 +78,8 @@ def gather(*, gpu: bool = True) -> Facts:
 
 def _distributions(facts: Facts) -> None:
     """List distributions by the names of their dist-info folders; metadata is read for those that checks name."""
+    from packaging.utils import canonicalize_name
+
     for entry in sys.path:
         try:
             names = os.listdir(entry or ".")  # noqa: PTH208 - sys.path has strings
@@ -92,7 +89,7 @@ def _distributions(facts: Facts) -> None:
             match = re.fullmatch(r"(.+?)-([^-]+)\.(?:dist-info|egg-info)", folder)
             if match is None:
                 continue
-            name = normalised(match.group(1))
+            name: str = canonicalize_name(match.group(1))
             where = str(Path(entry or ".", folder))
             if name in facts.versions:
                 if facts.paths[name] != where:
@@ -182,12 +179,13 @@ def _gpus() -> list[Gpu]:
         "    h = n.nvmlDeviceGetHandleByIndex(i); c = n.nvmlDeviceGetCudaComputeCapability(h); m = n.nvmlDeviceGetName(h)\n"
         "    print(m if isinstance(m, str) else m.decode(), '%d.%d' % tuple(c), sep=', ')\n"
     )
+    attempts: list[tuple[list[str], float, str]] = []
+    root, _, _, problem = _installed.locate("pynvml")
+    if root is not None or problem is not None:  # a single file is a "problem" of a package, and what pynvml is
+        attempts.append(([sys.executable, "-c", code], 1.0, "nvidia-ml-py"))
     smi = shutil.which("nvidia-smi")
-    attempts: list[tuple[list[str], float, str]] = [([sys.executable, "-c", code], 1.0, "nvidia-ml-py")]
     if smi:
         attempts.append(([smi, "--query-gpu=name,compute_cap", "--format=csv,noheader"], _GPU_SECONDS, "nvidia-smi"))
-    if _installed.locate("pynvml")[0] is None and _installed.locate("pynvml")[3] is None:
-        attempts = attempts[1:]
     for command, seconds, via in attempts:
         try:
             result = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)  # noqa: S603 - fixed commands

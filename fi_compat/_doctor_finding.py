@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ._resolver import parse
+from ._resolver import holds, parse
 
 if TYPE_CHECKING:
     from ._doctor_facts import Facts
 
-__all__ = ["SEVERITIES", "Finding", "flashinfer_version", "holds", "public"]
+__all__ = ["SEVERITIES", "Finding", "flashinfer_version", "holds", "public", "version_of"]
 
 SEVERITIES = ("ok", "info", "warning", "error")
 
@@ -26,18 +26,15 @@ class Finding:
     remedy: str = ""
 
 
-def holds(version: str | None, spec: str) -> bool:
-    """Say whether a version is one and satisfies a specifier; local segments are ignored."""
-    from packaging.specifiers import SpecifierSet
-
-    parsed = parse(version) if version else None
-    return parsed is not None and SpecifierSet(spec).contains(parsed.public, prereleases=True)
-
-
 def flashinfer_version(facts: Facts) -> str | None:
     """Return the version of FlashInfer that would be imported."""
     found = facts.flashinfer
     return (found.file_version or found.dist_version) if found is not None else None
+
+
+def version_of(facts: Facts, distribution: str) -> str | None:
+    """Return a distribution's version; for flashinfer-python the one that would be imported."""
+    return flashinfer_version(facts) if distribution == "flashinfer-python" else facts.versions.get(distribution)
 
 
 def public(version: str | None) -> str:

@@ -26,14 +26,13 @@ def _feature(name: str) -> _table.Feature:
 def _in_intervals(feature: _table.Feature, selection: Selection) -> bool:
     if feature.upstream == "triton_kernels":
         return selection.version in feature.intervals or selection.adapter == "reference"
-    from packaging.specifiers import SpecifierSet
-
-    version = _resolver.parse(selection.version)
-    if version is None or version.base_version == "0.0.0":
+    version = selection.version
+    parsed = _resolver.parse(version)
+    if parsed is None or parsed.base_version == "0.0.0":
         # No version to go by: the release that the adapter chosen by structure begins with.
         row = next(r for r in _table.FLASHINFER_ROWS if r.adapter == selection.adapter)
-        version = _resolver.parse(row.spec.split(",")[0].lstrip(">=").removesuffix(".dev0"))
-    return version is not None and any(SpecifierSet(i).contains(version, prereleases=True) for i in feature.intervals)
+        version = row.spec.split(",")[0].lstrip(">=").removesuffix(".dev0")
+    return any(_resolver.holds(version, i) for i in feature.intervals)
 
 
 def _capability(device: Any) -> tuple[int, int] | None:
@@ -152,12 +151,10 @@ def check_version(dist: str, spec: str) -> bool:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
-        wanted = SpecifierSet(spec)
+        SpecifierSet(spec)
     except InvalidSpecifier as error:
         raise ValueError(f"check_version: {spec!r} is not a PEP 440 specifier; needed something like '>=0.6.11,<0.7'") from error
-    text = _version_of(dist)
-    version = _resolver.parse(text) if text else None
-    return version is not None and wanted.contains(version.public, prereleases=True)
+    return _resolver.holds(_version_of(dist), spec)
 
 
 def _version_of(dist: str) -> str | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ._selection import Problem
 
-__all__ = ["UPSTREAMS", "active", "adapter_for", "parse", "reset", "select"]
+__all__ = ["UPSTREAMS", "active", "adapter_for", "holds", "parse", "reset", "select"]
 
 _log = logging.getLogger(__name__)
 
@@ -164,13 +164,16 @@ def parse(version: str) -> Version | None:
         return None
 
 
-def _row_by_version(version: Version) -> _table.FlashInferRow | None:
+def holds(version: str | None, spec: str) -> bool:
+    """Say whether a version is one and satisfies a specifier; pre-releases count, local segments are ignored."""
     from packaging.specifiers import SpecifierSet
 
-    for row in _NEWEST_FIRST:
-        if SpecifierSet(row.spec).contains(version, prereleases=True):
-            return row
-    return None
+    parsed = parse(version) if version else None
+    return parsed is not None and SpecifierSet(spec).contains(parsed.public, prereleases=True)
+
+
+def _row_by_version(version: Version) -> _table.FlashInferRow | None:
+    return next((row for row in _NEWEST_FIRST if holds(version.public, row.spec)), None)
 
 
 def _row_by_structure(marks: frozenset[tuple[str, str, str]], trace: list[Verdict]) -> _table.FlashInferRow | None:
