@@ -45,19 +45,6 @@ def upstream_triton_kernels(facts: Facts) -> Iterator[Finding]:
                 tuple((o.name, o.version) for o in found.owners),
                 "pip uninstall -y triton-kernels",
             )
-        if found.unresolved:
-            yield Finding(
-                "triton_kernels.imports",
-                "error",
-                "the tree is not whole: an import inside it leads nowhere",
-                tuple((found.root, text) for text in found.unresolved[:3]),
-                _reinstall(found.owners),
-            )
-
-
-def _reinstall(owners: tuple[object, ...]) -> str:
-    names = [f"{getattr(o, 'name', '?')}=={getattr(o, 'version', '?')}" for o in owners]
-    return f"pip install --no-deps --force-reinstall {names[0]}" if names else "reinstall the package that it came from"
 
 
 def _upstream(name: str, selection: Selection | FiCompatError | None) -> Iterator[Finding]:

@@ -347,6 +347,28 @@ def test_devices(site) -> None:
     assert found(facts, "gpu.sm120-warps")
 
 
+def test_the_unrelated_distribution_beside_a_whole_tree(site) -> None:
+    """It shares __init__.py: a warning, since uninstalling it takes that file away."""
+    tree = sites.owned("3.6")
+    other = sites.dist_info("triton-kernels", "0.1.0", sites.record_of({"triton_kernels": {"__init__.py": ""}}))
+    (finding,) = found(examine(site, {**tree, **other}), "triton_kernels.unrelated")
+    assert (finding.severity, finding.remedy) == ("warning", "pip uninstall -y triton-kernels")
+    assert not found(examine(site, tree), "triton_kernels.unrelated")
+
+
+def test_checks_that_find_nothing_say_nothing(site) -> None:
+    """The other side of those that are only shown firing above."""
+    h200, b200 = Gpu("H200", (9, 0), "nvidia-smi"), Gpu("B200", (10, 0), "nvidia-smi")
+    assert not found(facts_of(gpus=[b200]), "gpu.fp4")
+    assert not found(facts_of(gpus=[h200, h200]), "gpu.mixed")
+    assert not found(facts_of("0.6.17"), "known.autotuner-cache-0.6.18")
+    facts = examine(site, {**sites.flashinfer(), **sites.owned("3.5.1")})
+    facts.gpus = [Gpu("RTX", (12, 0), "nvidia-smi")]
+    assert not found(facts, "gpu.sm120-warps")
+    for name in ("triton_kernels.owner", "triton_kernels.copies", "tvm_ffi.copies", "apache-tvm-ffi.distributions", "environment."):
+        assert not found(facts, name), name
+
+
 @pytest.mark.parametrize(
     ("version", "variable", "value", "severity"),
     [
