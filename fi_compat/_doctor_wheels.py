@@ -104,7 +104,7 @@ def variables(facts: Facts) -> Iterator[Finding]:
         value = facts.environment.get(name)
         if value is None:
             continue
-        refused = name in _table.FOUR_OVER_SIX_VARIABLES and value == "1" and holds(version, ">=0.6.12.dev0,<0.7.1.dev0")
+        refused = name in _table.FOUR_OVER_SIX_VARIABLES and value == "1" and holds(version, _table.FOUR_OVER_SIX_RELEASES)
         yield Finding(
             f"environment.{name}",
             "error" if refused else "warning",
@@ -115,7 +115,7 @@ def variables(facts: Facts) -> Iterator[Finding]:
         )
     directory = facts.environment.get("FLASHINFER_CUBIN_DIR")
     if directory and "flashinfer-cubin" in facts.versions:
-        first = "the variable" if holds(version, ">=0.6.16.dev0") else "the package"
+        first = "the variable" if holds(version, _table.CUBIN_DIR_WINS) else "the package"
         yield Finding(
             "environment.FLASHINFER_CUBIN_DIR",
             "warning",

@@ -10,11 +10,14 @@ from typing import Final
 
 __all__ = [
     "COMPANION_REGIMES",
+    "CUBIN_DIR_WINS",
+    "CUBIN_LEFT_PYPI",
     "FEATURES",
     "FLASHINFER_INDEX",
     "FLASHINFER_RELEASES",
     "FLASHINFER_ROWS",
     "FLOORS",
+    "FOUR_OVER_SIX_RELEASES",
     "FOUR_OVER_SIX_VARIABLES",
     "KNOWN_ISSUES",
     "NUMERIC_VARIABLES",
@@ -22,6 +25,7 @@ __all__ = [
     "TREES",
     "TRITON_KERNELS_OWNERS",
     "TRITON_KERNELS_ROWS",
+    "TVM_FFI",
     "Feature",
     "FlashInferRow",
     "Tree",
@@ -125,6 +129,7 @@ FLASHINFER_RELEASES: Final[tuple[str, ...]] = (
 
 #: 0.6.12 to 0.7.0.post1 quantize differently when this is on, and have no parameter to say otherwise.
 FOUR_OVER_SIX_VARIABLES: Final = ("FLASHINFER_NVFP4_4OVER6",)
+FOUR_OVER_SIX_RELEASES: Final = ">=0.6.12.dev0,<0.7.1.dev0"
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,10 @@ COMPANION_REGIMES: Final[tuple[CompanionRegime, ...]] = (
 #: Upstream's own wheel index: flashinfer-cubin from 0.6.14 on is not on PyPI, flashinfer-jit-cache never was.
 FLASHINFER_INDEX: Final = "https://flashinfer.ai/whl"
 CUBIN_LEFT_PYPI: Final = "0.6.14"
+#: Where FLASHINFER_CUBIN_DIR and flashinfer-cubin are both there, the variable counts from here on.
+CUBIN_DIR_WINS: Final = ">=0.6.16.dev0"
+#: What flashinfer-python asks of apache-tvm-ffi: ``(releases, specifier)``.
+TVM_FFI: Final = (("<0.7.0.dev0", ">=0.1.6,<0.2"), (">=0.7.0.dev0", ">=0.1.11,<0.2"))
 
 #: Variables that change what FlashInfer computes.
 NUMERIC_VARIABLES: Final[dict[str, str]] = {

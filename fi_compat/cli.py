@@ -99,9 +99,10 @@ def _parser() -> argparse.ArgumentParser:
     matrix.add_argument("--markdown", action="store_true", help="as the README has it")
     matrix.set_defaults(run=_matrix)
     demo = commands.add_parser("demo", help="route the same logits and bind the same call on what is installed")
-    from .demo import add_arguments
-
-    add_arguments(demo)
+    demo.add_argument("--tree", action="append", default=[], metavar="NAME=FOLDER", help="a folder that holds a triton_kernels tree")
+    demo.add_argument("--flashinfer", action="append", default=[], metavar="RELEASE=FOLDER", help="a folder that holds a FlashInfer")
+    demo.add_argument("--moe", action="store_true", help="an MXFP4 MoE layer: on the GPU with the installed tree, else in plain torch")
+    demo.add_argument("--child", choices=["routing", "fp4_quantize"], help=argparse.SUPPRESS)
     demo.set_defaults(run=_demo)
     return parser
 

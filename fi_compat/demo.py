@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["add_arguments", "main"]
+if TYPE_CHECKING:
+    import argparse
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the demo's options: folders to put first on sys.path, one process each."""
-    parser.add_argument("--tree", action="append", default=[], metavar="NAME=FOLDER", help="a folder that holds a triton_kernels tree")
-    parser.add_argument("--flashinfer", action="append", default=[], metavar="RELEASE=FOLDER", help="a folder that holds a FlashInfer")
-    parser.add_argument("--moe", action="store_true", help="an MXFP4 MoE layer: on the GPU with the installed tree, else in plain torch")
-    parser.add_argument("--child", choices=["routing", "fp4_quantize"], help=argparse.SUPPRESS)
+__all__ = ["main"]
 
 
 def main(args: argparse.Namespace) -> int:

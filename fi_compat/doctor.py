@@ -190,6 +190,5 @@ def constraints(version: str) -> str:
         for floor in _table.FLOORS
         if floor.when_distribution == "flashinfer-python" and holds(version, floor.when_spec)
     ]
-    low = "0.1.11" if holds(version, ">=0.7.0.dev0") else "0.1.6"
-    lines.append(f"apache-tvm-ffi>={low},<0.2")
+    lines += [f"apache-tvm-ffi{spec}" for releases, spec in _table.TVM_FFI if holds(version, releases)]
     return "\n".join(lines)
