@@ -130,7 +130,8 @@ def fp4_quantize(
             f"fp4_quantize takes 6 positional arguments, found {6 + len(_positional)}: the seventh is enable_pdl up to FlashInfer 0.6.10.post1"
             " and is_global_scale_inversed after, which inverts the scale: pass it by keyword"
         )
-    if _bindings.is_compiling():
+    # A recipe cannot cross an op: with one, Dynamo breaks the graph as it does at upstream's own function.
+    if _bindings.is_compiling() and nvfp4_4over6 is None:
         return _bindings.ops.fp4_quantize(  # type: ignore[no-any-return]
             input,
             global_scale,

@@ -272,6 +272,22 @@ def test_a_four_over_six_recipe_is_passed_or_refused(release, lent, parameters_o
             fi_compat.fp4_quantize(X, SCALE, nvfp4_4over6=object())
 
 
+def test_a_four_over_six_recipe_is_not_lost_while_compiling(release, lent, monkeypatch, parameters_of) -> None:
+    """The opaque op cannot carry it, so the call is traced as upstream's own would be."""
+    from fi_compat import _bindings
+
+    fi_compat.prepare("fp4_quantize")
+    monkeypatch.setattr(_bindings, "is_compiling", lambda: True)
+    if since(release, "0.7.1"):
+        config = lent.native.NVFP44Over6Config()
+        with parameters_of("fp4_quantize") as seen:
+            fi_compat.fp4_quantize(X, SCALE, nvfp4_4over6=config)
+        assert seen.seen["fp4_quantize"][0]["nvfp4_4over6"] is config
+    else:
+        with pytest.raises(errors.UnsupportedFeatureError, match="nvfp4_4over6 cannot be served"):
+            fi_compat.fp4_quantize(X, SCALE, nvfp4_4over6=object())
+
+
 def test_upstreams_own_torch_op_takes_pdl_for_an_inverted_scale(release, lent) -> None:
     """Facts 1.8: 0.6.12 to 0.7.0.post1 forward positionally in the old order; ours is registered under fi_compat."""
     if not since(release, "0.6.12"):
