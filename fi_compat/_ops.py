@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import _bindings, moe, quantization
+from ._reference_fp4 import round_up
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,23 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
-
-
 def register() -> None:
     """Register the ops once per process and let the public functions use them while compiling."""
     import torch
 
     if _bindings.ops is None:
-        # Annotations must be real objects here: torch.library reads them.
-        opt_tensor, opt_bool, opt_str = "Tensor?", "bool?", "str?"
         library = torch.library.Library("fi_compat", "DEF")
         library.define(
-            "fp4_quantize(Tensor input, "
-            f"{opt_tensor} global_scale, int sf_vec_size, bool sf_use_ue8m0, bool is_sf_swizzled_layout, bool is_sf_8x4_layout,"
-            f" bool is_global_scale_inversed, bool per_token_scale, {opt_bool} enable_pdl, {opt_str} backend, bool batch_invariant)"
-            " -> (Tensor, Tensor)"
+            "fp4_quantize(Tensor input, Tensor? global_scale, int sf_vec_size, bool sf_use_ue8m0, bool is_sf_swizzled_layout,"
+            " bool is_sf_8x4_layout, bool is_global_scale_inversed, bool per_token_scale, bool? enable_pdl, str? backend,"
+            " bool batch_invariant) -> (Tensor, Tensor)"
         )
         library.impl("fp4_quantize", _fp4_quantize, "CompositeExplicitAutograd")
         torch.library.register_fake("fi_compat::fp4_quantize", _fake_fp4_quantize, lib=library)
@@ -88,18 +82,14 @@ def _fake_fp4_quantize(
     sf_use_ue8m0: bool,
     is_sf_swizzled_layout: bool,
     is_sf_8x4_layout: bool,
-    is_global_scale_inversed: bool,
-    per_token_scale: bool,
-    enable_pdl: bool | None,
-    backend: str | None,
-    batch_invariant: bool,
+    *_: object,
 ) -> tuple[Tensor, Tensor]:
     import torch
 
     k = input.shape[-1]
     rows, columns = input.numel() // k, k // sf_vec_size
     if is_sf_swizzled_layout:
-        rows, columns = _round_up(rows, 8 if is_sf_8x4_layout else 128), _round_up(columns, 4)
+        rows, columns = round_up(rows, 8 if is_sf_8x4_layout else 128), round_up(columns, 4)
     codes = input.new_empty((*input.shape[:-1], k // 2), dtype=torch.uint8)
     return codes, input.new_empty((rows, columns), dtype=torch.uint8)
 
@@ -124,19 +114,5 @@ def _moe_layer(
     return moe.moe_layer(x, logits, get(w1), b1, get(pc1), get(w2), b2, get(pc2), n_expts_act, alpha=alpha, limit=limit, sm_first=sm_first)
 
 
-def _fake_moe_layer(
-    x: Tensor,
-    logits: Tensor,
-    w1: int,
-    pc1: int,
-    w2: int,
-    pc2: int,
-    b1: Tensor | None,
-    b2: Tensor | None,
-    n_expts_act: int,
-    alpha: float,
-    limit: float | None,
-    sm_first: bool,
-    width: int,
-) -> Tensor:
-    return x.new_empty((x.shape[0], width))
+def _fake_moe_layer(x: Tensor, *others: int) -> Tensor:
+    return x.new_empty((x.shape[0], others[-1]))  # the last is the width

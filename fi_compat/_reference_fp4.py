@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["e2m1_decode", "e2m1_encode", "fp4_dequantize", "fp4_quantize", "swizzle_sf", "unswizzle_sf"]
+__all__ = ["e2m1_decode", "e2m1_encode", "fp4_dequantize", "fp4_quantize", "round_up", "swizzle_sf", "unswizzle_sf"]
 
 #: Largest magnitudes of the formats.
 E2M1_MAX: Final = 6.0
@@ -15,7 +15,8 @@ E4M3_MAX: Final = 448.0
 _E2M1_VALUES: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
-def _round_up(value: int, multiple: int) -> int:
+def round_up(value: int, multiple: int) -> int:
+    """Round up to a multiple."""
     return -(-value // multiple) * multiple
 
 
@@ -44,7 +45,7 @@ def swizzle_sf(sf: Tensor, *, is_sf_8x4_layout: bool = False) -> Tensor:
     batched = sf if sf.dim() == 3 else sf.unsqueeze(0)
     b, m, c = batched.shape
     rows = 8 if is_sf_8x4_layout else 128
-    rows_padded, columns_padded = _round_up(m, rows), _round_up(c, 4)
+    rows_padded, columns_padded = round_up(m, rows), round_up(c, 4)
     padded = torch.zeros((b, rows_padded, columns_padded), dtype=sf.dtype, device=sf.device)
     padded[:, :m, :c] = batched
     tiles = padded.reshape(b, rows_padded // rows, rows, columns_padded // 4, 4).permute(0, 1, 3, 2, 4)
@@ -76,7 +77,7 @@ def unswizzle_sf(sf: Tensor, m: int, columns: int, *, is_sf_8x4_layout: bool = F
         The number of elements is not that of the layout.
     """
     rows = 8 if is_sf_8x4_layout else 128
-    rows_padded, columns_padded = _round_up(m, rows), _round_up(columns, 4)
+    rows_padded, columns_padded = round_up(m, rows), round_up(columns, 4)
     if sf.numel() != rows_padded * columns_padded:
         raise ValueError(
             f"unswizzle_sf: found {sf.numel()} scale factors, needed {rows_padded * columns_padded} for m={m}, columns={columns} in the"

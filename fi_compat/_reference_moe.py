@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._reference_fp4 import fp4_dequantize
-from ._reference_routing import topk
+from ._reference_routing import choose
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,11 +48,7 @@ def moe_layer(
     """Run the layer expert by expert: dequantised weights, float32 accumulation, gate weights in the logits' dtype."""
     import torch
 
-    scores = torch.softmax(logits, dim=-1) if sm_first else logits
-    chosen = topk(scores, n_expts_act, by_value=False)
-    gates = torch.gather(scores, 1, chosen)
-    if not sm_first:
-        gates = torch.softmax(gates.float(), dim=-1).to(scores.dtype)
+    gates, chosen = choose(logits, n_expts_act, sm_first)
     total = torch.zeros((x.shape[0], w2[0].shape[1]), dtype=torch.float32, device=x.device)
     for expert in range(w1[0].shape[0]):
         token, slot = torch.nonzero(chosen == expert, as_tuple=True)

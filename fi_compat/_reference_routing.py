@@ -9,7 +9,7 @@ from ._routing import RoutingTensors
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["compact", "route", "routing_tensors", "sort_key", "topk"]
+__all__ = ["choose", "compact", "route", "routing_tensors", "sort_key", "topk"]
 
 
 def sort_key(x: Tensor) -> Tensor:
@@ -37,6 +37,21 @@ def topk(x: Tensor, k: int, *, by_value: bool) -> Tensor:
 
     indices = torch.argsort(sort_key(x), dim=1, descending=True, stable=True)[:, :k]
     return indices if by_value else torch.sort(indices, dim=1).values
+
+
+def choose(
+    logits: Tensor, n_expts_act: int, sm_first: bool, expt_indx: Tensor | None = None, *, by_value: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return gate weights, in the logits' dtype, and expert ids of each token's slots; parameters as for ``route``."""
+    import torch
+
+    scores = torch.softmax(logits, dim=-1) if sm_first else logits
+    indices = topk(scores, n_expts_act, by_value=by_value) if expt_indx is None else expt_indx.to(torch.int64)
+    limit = logits.shape[1] - 1
+    values = torch.gather(scores, 1, indices.clamp(0, limit)) if limit >= 0 else scores[:, :0]
+    if not sm_first:
+        values = torch.softmax(values.float(), dim=-1).to(scores.dtype)
+    return values, indices
 
 
 def compact(values: Tensor, indices: Tensor, cutoff: int) -> tuple[Tensor, Tensor]:
@@ -131,14 +146,7 @@ def route(
     by_value : bool
         A token's slots in descending order of gate value (generation 3.8) instead of ascending expert id.
     """
-    import torch
-
-    scores = torch.softmax(logits, dim=-1) if sm_first else logits
-    indices = topk(scores, n_expts_act, by_value=by_value) if expt_indx is None else expt_indx.to(torch.int64)
-    limit = logits.shape[1] - 1
-    values = torch.gather(scores, 1, indices.clamp(0, limit)) if limit >= 0 else scores[:, :0]
-    if not sm_first:
-        values = torch.softmax(values.float(), dim=-1).to(scores.dtype)
+    values, indices = choose(logits, n_expts_act, sm_first, expt_indx, by_value=by_value)
     indices = mask_rows(indices, n_rows)
     n_experts = logits.shape[1] // simulated_ep
     if simulated_ep > 1:
