@@ -52,27 +52,30 @@ def check_fork() -> None:
         )
 
 
-def refuse(function: str, index: int) -> None:
+#: What to do instead, where a function has a backend that runs anywhere.
+_REFERENCE: Final = "pass backend='reference' for plain torch"
+
+
+def refuse(function: str, index: int, remedy: str = _REFERENCE) -> None:
     """Raise ``UnsupportedDeviceError`` for a device that the kernel cannot run on."""
     major, minor = capability(index)
     if major == 0:
         raise UnsupportedDeviceError(
-            f"{function}: found a CPU tensor, needed a CUDA tensor on compute capability 10.0 or newer: move it, or pass backend='reference'"
-            " for plain torch"
+            f"{function}: found a CPU tensor, needed a CUDA tensor on compute capability 10.0 or newer: move it, or {remedy}"
         )
+    why = "FlashInfer up to 0.7.2.post1 would return uninitialised memory there; " if remedy is _REFERENCE else ""
     raise UnsupportedDeviceError(
-        f"{function}: found compute capability {major}.{minor} (cuda:{index}), needed 10.0 or newer: FlashInfer up to 0.7.2.post1 would"
-        " return uninitialised memory there; pass backend='reference' for plain torch"
+        f"{function}: found compute capability {major}.{minor} (cuda:{index}), needed 10.0 or newer: {why}{remedy}"
     )
 
 
-def require_blackwell(function: str, index: int) -> None:
+def require_blackwell(function: str, index: int, remedy: str = _REFERENCE) -> None:
     """Let a device of compute capability 10.0 and newer pass, and remember it; refuse any other.
 
     Callers ask ``index in BLACKWELL`` first, so that a resolved call pays for one set look-up.
     """
     if capability(index) < (10, 0):
-        refuse(function, index)
+        refuse(function, index, remedy)
     BLACKWELL.add(index)
 
 

@@ -25,6 +25,21 @@ STABLE: Final[dict[str, str]] = {
     "shuffle_matrix_sf_a": "flashinfer",
     "create_allreduce_fusion_workspace": "flashinfer",
     "allreduce_fusion": "flashinfer",
+    "trtllm_fp4_block_scale_moe": "flashinfer",
+    "trtllm_fp4_block_scale_routed_moe": "flashinfer",
+    "trtllm_fp8_block_scale_moe": "flashinfer",
+    "trtllm_fp8_block_scale_routed_moe": "flashinfer",
+    "trtllm_bf16_moe": "flashinfer",
+    "trtllm_bf16_routed_moe": "flashinfer",
+    "cutlass_fused_moe": "flashinfer",
+    "cute_dsl_moe": "flashinfer",
+    "get_w2_permute_indices_with_cache": "flashinfer",
+    "maybe_get_cached_w3_w1_permute_indices": "flashinfer",
+    "interleave_moe_scales_for_sm90_mixed_gemm": "flashinfer",
+    "interleave_moe_weights_for_sm90_mixed_gemm": "flashinfer",
+    "trtllm_batch_decode_with_kv_cache_mla": "flashinfer",
+    "merge_state": "flashinfer",
+    "merge_states": "flashinfer",
     "routing": "triton_kernels",
     "routing_from_topk": "triton_kernels",
     "matmul_ogs": "triton_kernels",
@@ -57,7 +72,7 @@ def prepare(*names: str) -> None:
 
 def _bind(name: str) -> None:
     adapter = _bindings.resolve(STABLE[name])
-    families = [f for f in (adapter, getattr(adapter, "comm", None), getattr(adapter, "matmul", None)) if f is not None]
+    families = [f for f in (adapter, *(getattr(adapter, part, None) for part in ("comm", "moe", "mla", "matmul"))) if f is not None]
     needed = next((f.UPSTREAMS[name] for f in families if name in f.UPSTREAMS), None)
     if needed is None:
         selection = _resolver.active(STABLE[name])

@@ -11,9 +11,18 @@ if TYPE_CHECKING:
 
     from ._routing import Routing, RoutingTensors
     from ._upstream import Upstream
+    from .fused_moe._results import DeferredFinalize, MoEWithLora
     from .quantization import SfLayout
 
-__all__ = ["CommAdapter", "FlashInferAdapter", "MatmulAdapter", "TritonKernelsAdapter"]
+__all__ = [
+    "AttentionAdapter",
+    "CommAdapter",
+    "FlashInferAdapter",
+    "FusedMoeAdapter",
+    "MatmulAdapter",
+    "MlaAdapter",
+    "TritonKernelsAdapter",
+]
 
 
 class _FP4Quantize(Protocol):
@@ -95,6 +104,60 @@ class CommAdapter(Protocol):
     ) -> Tensor: ...
 
 
+class _FusedMoe(Protocol):
+    def __call__(self, required: dict[str, Any], optional: dict[str, Any], /) -> Tensor | DeferredFinalize | MoEWithLora: ...
+
+
+class FusedMoeAdapter(Protocol):
+    """The functions of ``fi_compat.adapters.moe_*``: what is needed and what was perhaps set, by name."""
+
+    @property
+    def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802 - a module constant
+
+    @property
+    def trtllm_fp4_block_scale_moe(self) -> _FusedMoe: ...
+
+    @property
+    def trtllm_fp4_block_scale_routed_moe(self) -> _FusedMoe: ...
+
+    @property
+    def trtllm_fp8_block_scale_moe(self) -> _FusedMoe: ...
+
+    @property
+    def trtllm_fp8_block_scale_routed_moe(self) -> _FusedMoe: ...
+
+    @property
+    def trtllm_bf16_moe(self) -> _FusedMoe: ...
+
+    @property
+    def trtllm_bf16_routed_moe(self) -> _FusedMoe: ...
+
+    def cutlass_fused_moe(self, required: dict[str, Any], optional: dict[str, Any], /) -> Tensor: ...
+
+    def cute_dsl_moe(self, required: dict[str, Any], optional: dict[str, Any], /) -> Any: ...
+
+
+class MlaAdapter(Protocol):
+    """The functions of ``fi_compat.adapters.mla_*``."""
+
+    @property
+    def UPSTREAMS(self) -> Mapping[str, tuple[Upstream, ...]]: ...  # noqa: N802 - a module constant
+
+    def decode(self, required: dict[str, Any], optional: dict[str, Any], lse_base: str, /) -> Tensor | tuple[Tensor, Tensor]: ...
+
+    def merge_state(self, v_a: Tensor, s_a: Tensor, v_b: Tensor, s_b: Tensor, lse_base: str, /) -> tuple[Tensor, Tensor]: ...
+
+    def merge_states(self, v: Tensor, s: Tensor, lse_base: str, /) -> tuple[Tensor, Tensor]: ...
+
+
+class AttentionAdapter(Protocol):
+    """The functions of ``fi_compat.adapters.attention_*``."""
+
+    def planner_tail(
+        self, kind: str, q_len: int, uniform_q_len: int, fixed_split_size: int, disable_split_kv: bool, /
+    ) -> tuple[int | bool, ...]: ...
+
+
 class FlashInferAdapter(Protocol):
     """The functions of ``fi_compat.adapters.flashinfer_*``; positional, since only fi_compat calls them."""
 
@@ -103,6 +166,15 @@ class FlashInferAdapter(Protocol):
 
     @property
     def comm(self) -> CommAdapter: ...
+
+    @property
+    def moe(self) -> FusedMoeAdapter: ...
+
+    @property
+    def mla(self) -> MlaAdapter: ...
+
+    @property
+    def attention(self) -> AttentionAdapter: ...
 
     # Attributes, not methods: some modules make them with functools.partial.
     @property

@@ -84,14 +84,26 @@ FLASHINFER_ROWS: Final[tuple[FlashInferRow, ...]] = (
     # 0.6.15 goes back to SymmDeviceMemory: comm_backend decides which ranks meet, and wins over group.
     FlashInferRow(
         "flashinfer_0_6_15",
-        ">=0.6.15.dev0,<0.7.1.dev0",
+        ">=0.6.15.dev0,<0.6.16.dev0",
         ((_FP4, "_fp4_quantize_custom_op", "enable_pdl"), ("fused_moe/core.py", "cutlass_fused_moe", "use_fused_finalize")),
+    ),
+    # 0.6.16's private planner takes a twentieth argument, the uniform query length.
+    FlashInferRow(
+        "flashinfer_0_6_16",
+        ">=0.6.16.dev0,<0.7.1.dev0",
+        ((_FP4, "_fp4_quantize_custom_op", "enable_pdl"), ("decode.py", "fast_decode_plan", "q_len_per_req")),
     ),
     # 0.7.1 adds nvfp4_4over6, whose None means off whatever the environment says.
     FlashInferRow(
         "flashinfer_0_7_1",
-        ">=0.7.1.dev0",
+        ">=0.7.1.dev0,<0.7.4.dev0",
         ((_FP4, "fp4_quantize", "nvfp4_4over6"),),
+    ),
+    # 0.7.4's private planner takes a twenty-first argument.
+    FlashInferRow(
+        "flashinfer_0_7_4",
+        ">=0.7.4.dev0",
+        ((_FP4, "fp4_quantize", "nvfp4_4over6"), (_FP4, "fp4_quantize", "batch_invariant")),
     ),
 )
 
@@ -531,6 +543,25 @@ FEATURES: Final[dict[str, Feature]] = {
     "allreduce.group": Feature("flashinfer", _ALL, (9, 0)),
     "allreduce.block_quant": Feature("flashinfer", (">=0.6.11.dev0",), (9, 0)),
     "allreduce.weight_bias": Feature("flashinfer", (">=0.6.12.dev0",), (9, 0)),
+    "fused_moe.trtllm": Feature("flashinfer", _ALL, (10, 0)),
+    "fused_moe.cutlass": Feature("flashinfer", _ALL, (9, 0)),
+    "fused_moe.situ": Feature("flashinfer", (">=0.6.16.dev0",), (9, 0)),
+    # Served on every release: packed where upstream takes no pair.
+    "fused_moe.routed_tuple": Feature("flashinfer", _ALL, (10, 0)),
+    "fused_moe.per_token_scale": Feature("flashinfer", (">=0.6.11.dev0",), (10, 0)),
+    "fused_moe.gemm1_lora_delta": Feature("flashinfer", (">=0.6.13.dev0",), (10, 0)),
+    "fused_moe.num_fused_shared_experts": Feature("flashinfer", (">=0.6.15.dev0",), (10, 0)),
+    "fused_moe.sm90_mixed_gemm": Feature("flashinfer", (">=0.6.10.dev0",), (9, 0), (9, 0)),
+    "fused_moe.nvfp4_4over6": Feature("flashinfer", (">=0.7.4.dev0",), (10, 0)),
+    "cute_dsl.moe": Feature("flashinfer", _ALL, (10, 0), (10, 7)),
+    "cute_dsl.moe.relu2": Feature("flashinfer", (">=0.6.14.dev0",), (10, 0), (10, 7)),
+    "cute_dsl.moe.situ": Feature("flashinfer", (">=0.6.18.dev0",), (10, 0), (10, 7)),
+    "mla.decode": Feature("flashinfer", _ALL, (10, 0)),
+    "mla.lse": Feature("flashinfer", (">=0.6.12.dev0",), (10, 0)),
+    "mla.dcp": Feature("flashinfer", (">=0.6.17.dev0",), (10, 0), (10, 7)),
+    "mla.merge_state": Feature("flashinfer", _ALL),
+    "attention.planner_tail": Feature("flashinfer", _ALL),
+    "attention.planner_tail.uniform_q_len": Feature("flashinfer", (">=0.6.16.dev0",)),
     "moe.available": Feature("triton_kernels", _GENERATIONS),
     "moe.routing": Feature("triton_kernels", _GENERATIONS),
     "moe.matmul_ogs": Feature("triton_kernels", _GENERATIONS),

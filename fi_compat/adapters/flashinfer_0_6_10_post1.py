@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from . import attention_0_6_8 as attention
 from . import comm_0_6_10_post1 as comm
+from . import mla_0_6_8 as mla
+from . import moe_0_6_8 as moe
 from .flashinfer_0_6_10 import UPSTREAMS as UPSTREAMS
 from .flashinfer_0_6_10 import block_scale_interleave as block_scale_interleave
 from .flashinfer_0_6_10 import e2m1_and_ufp8sf_scale_to_float as e2m1_and_ufp8sf_scale_to_float
@@ -15,10 +18,13 @@ from .flashinfer_0_6_10 import shuffle_matrix_sf_a as shuffle_matrix_sf_a
 
 __all__ = [
     "UPSTREAMS",
+    "attention",
     "block_scale_interleave",
     "comm",
     "e2m1_and_ufp8sf_scale_to_float",
     "fp4_quantize",
+    "mla",
+    "moe",
     "mxfp4_quantize",
     "mxfp8_quantize",
     "nvfp4_quantize",

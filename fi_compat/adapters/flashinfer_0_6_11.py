@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from fi_compat._upstream import Upstream, unsupported
 
+from . import attention_0_6_8 as attention
 from . import comm_0_6_10_post1 as comm
+from . import mla_0_6_8 as mla
+from . import moe_0_6_8 as moe
 from .flashinfer_0_6_8 import UPSTREAMS as UPSTREAMS
 from .flashinfer_0_6_8 import _fp4_quantize
 from .flashinfer_0_6_8 import block_scale_interleave as block_scale_interleave
@@ -22,10 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UPSTREAMS",
+    "attention",
     "block_scale_interleave",
     "comm",
     "e2m1_and_ufp8sf_scale_to_float",
     "fp4_quantize",
+    "mla",
+    "moe",
     "mxfp4_quantize",
     "mxfp8_quantize",
     "nvfp4_quantize",

@@ -13,8 +13,11 @@ from fi_compat import _table
 from fi_compat._upstream import Upstream
 from fi_compat.errors import ConfigurationError
 
+from . import attention_0_6_8 as attention
 from . import comm_0_6_10_post1 as comm
 from . import flashinfer_0_6_11 as _before
+from . import mla_0_6_8 as mla
+from . import moe_0_6_12 as moe
 from .flashinfer_0_6_8 import FP4_LEADING, NVFP4_LEADING, _mxfp8_quantize, _SfLayout
 from .flashinfer_0_6_11 import block_scale_interleave as block_scale_interleave
 from .flashinfer_0_6_11 import e2m1_and_ufp8sf_scale_to_float as e2m1_and_ufp8sf_scale_to_float
@@ -29,10 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UPSTREAMS",
+    "attention",
     "block_scale_interleave",
     "comm",
     "e2m1_and_ufp8sf_scale_to_float",
     "fp4_quantize",
+    "mla",
+    "moe",
     "mxfp4_quantize",
     "mxfp8_quantize",
     "nvfp4_quantize",

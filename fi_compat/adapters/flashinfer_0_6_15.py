@@ -1,8 +1,11 @@
-"""FlashInfer 0.6.15 to 0.7.0.post1: ``comm_backend`` decides again, and wins over ``group``."""
+"""FlashInfer 0.6.15 and 0.6.15.post1: ``comm_backend`` decides again, and wins over ``group``."""
 
 from __future__ import annotations
 
+from . import attention_0_6_8 as attention
 from . import comm_0_6_15 as comm
+from . import mla_0_6_8 as mla
+from . import moe_0_6_15 as moe
 from .flashinfer_0_6_12 import UPSTREAMS as UPSTREAMS
 from .flashinfer_0_6_12 import block_scale_interleave as block_scale_interleave
 from .flashinfer_0_6_12 import e2m1_and_ufp8sf_scale_to_float as e2m1_and_ufp8sf_scale_to_float
@@ -15,10 +18,13 @@ from .flashinfer_0_6_12 import shuffle_matrix_sf_a as shuffle_matrix_sf_a
 
 __all__ = [
     "UPSTREAMS",
+    "attention",
     "block_scale_interleave",
     "comm",
     "e2m1_and_ufp8sf_scale_to_float",
     "fp4_quantize",
+    "mla",
+    "moe",
     "mxfp4_quantize",
     "mxfp8_quantize",
     "nvfp4_quantize",

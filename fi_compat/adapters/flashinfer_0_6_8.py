@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from fi_compat._upstream import Upstream, unsupported
 
+from . import attention_0_6_8 as attention
 from . import comm_0_6_8 as comm
+from . import mla_0_6_8 as mla
+from . import moe_0_6_8 as moe
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,10 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UPSTREAMS",
+    "attention",
     "block_scale_interleave",
     "comm",
     "e2m1_and_ufp8sf_scale_to_float",
     "fp4_quantize",
+    "mla",
+    "moe",
     "mxfp4_quantize",
     "mxfp8_quantize",
     "nvfp4_quantize",

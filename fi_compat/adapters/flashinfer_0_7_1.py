@@ -1,4 +1,4 @@
-"""FlashInfer 0.7.1 and newer: ``nvfp4_4over6=None`` means off, and leaving it out would ask the environment."""
+"""FlashInfer 0.7.1 to 0.7.2.post1: ``nvfp4_4over6=None`` means off, and leaving it out would ask the environment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from fi_compat._upstream import unsupported
 
+from . import attention_0_6_16 as attention
 from . import comm_0_6_15 as comm
+from . import mla_0_7_1 as mla
+from . import moe_0_6_15 as moe
 from .flashinfer_0_6_8 import UPSTREAMS as UPSTREAMS
 from .flashinfer_0_6_8 import _fp4_quantize
 from .flashinfer_0_6_8 import nvfp4_quantize as nvfp4_quantize
@@ -22,10 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UPSTREAMS",
+    "attention",
     "block_scale_interleave",
     "comm",
     "e2m1_and_ufp8sf_scale_to_float",
     "fp4_quantize",
+    "mla",
+    "moe",
     "mxfp4_quantize",
     "mxfp8_quantize",
     "nvfp4_quantize",

@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[2]
 ADAPTERS = sorted(p.stem for p in (ROOT / "fi_compat" / "adapters").glob("*.py") if p.stem != "__init__")
 PROTOCOLS = {
     "flashinfer": "FlashInferAdapter",
+    "attention": "AttentionAdapter",
     "comm": "CommAdapter",
+    "mla": "MlaAdapter",
+    "moe": "FusedMoeAdapter",
     "triton": "TritonKernelsAdapter",
     "reference": "TritonKernelsAdapter",
     "matmul": "MatmulAdapter",
@@ -38,7 +41,7 @@ def mypy(tmp_path: Path, source: str) -> str:
 
 def test_every_adapter_fits_its_protocol(tmp_path) -> None:
     """The module object itself is assigned to the Protocol."""
-    assert len(ADAPTERS) >= 18
+    assert len(ADAPTERS) >= 27
     lines = [
         f"from fi_compat._protocols import {', '.join(sorted(set(PROTOCOLS.values())))}",
         *(f"from fi_compat.adapters import {name}" for name in ADAPTERS),
