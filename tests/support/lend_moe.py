@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,6 @@ def lend_moe(monkeypatch: pytest.MonkeyPatch, lent: Any) -> Any:
     """Replace the fused MoE launches of the lent device by a recorder."""
     import torch
     from flashinfer.fused_moe import core
-    from flashinfer.jit import core as jit
 
     def answer(args: tuple[Any, ...]) -> list[torch.Tensor]:
         # What the deferred functions return: rows, weights, where each slot's row is, and the first GEMM's output.
@@ -52,10 +52,14 @@ def lend_moe(monkeypatch: pytest.MonkeyPatch, lent: Any) -> Any:
         ]
 
     lent.answer = answer
-    monkeypatch.setattr(jit.JitSpec, "build_and_load", lambda self, *a, **k: MoeRecorder(lent))
+    # From 0.6.16 on cutlass_fused_moe switches to the device of its input.
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(core, "setup_cubin_loader", lambda *a, **k: None)
-    if hasattr(jit.JitSpec, "get_library_path"):
-        monkeypatch.setattr(jit.JitSpec, "get_library_path", lambda self: "none")
+    spec = SimpleNamespace(build_and_load=lambda *a, **k: MoeRecorder(lent), get_library_path=lambda: "none", get_library_paths=list)
+    for name in dir(core):
+        # Making the trtllm-gen module would fetch lists of cubins.
+        if name.startswith("gen_") and name.endswith("_module"):
+            monkeypatch.setattr(core, name, lambda *a, **k: spec)
     for name in ("get_compute_capability", "device_support_pdl"):
         if hasattr(core, name):
             monkeypatch.setattr(core, name, (lambda d: lent.capability) if "capability" in name else (lambda d: False))
