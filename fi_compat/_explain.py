@@ -39,6 +39,21 @@ def _upstream(name: str) -> list[str]:
     return lines
 
 
+def _end(name: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return the module and the name that a stable function ends in, and the files that may define it."""
+    if name in {"merge_state", "merge_states"}:
+        return "flashinfer", name, ("cascade.py",)
+    if name == "trtllm_batch_decode_with_kv_cache_mla":
+        return "flashinfer.mla", name, ("mla/_core.py",)
+    if name in {"create_allreduce_fusion_workspace", "allreduce_fusion"}:
+        return "flashinfer.comm", name, ("comm/allreduce.py",)
+    if name == "maybe_get_cached_w3_w1_permute_indices":
+        return "flashinfer.fused_moe.core", f"_{name}", ("fused_moe/core.py",)
+    if "moe" in name or "permute" in name:
+        return "flashinfer.fused_moe", name, ("fused_moe/core.py", "fused_moe/prepare.py")
+    return "flashinfer", name, ("quantization/fp4_quantization.py", "quantization/fp8_quantization.py")
+
+
 def _function(name: str) -> list[str]:
     upstream = STABLE[name]
     lines = [f"{name} is served by {upstream}"]
@@ -48,14 +63,15 @@ def _function(name: str) -> list[str]:
         return [*lines, f"  {type(error).__name__}: {error}"]
     lines.append(f"  {upstream} {selection.variant or selection.version}, adapter {selection.adapter} ({selection.how})")
     if upstream == "flashinfer":
-        found = None
-        for file in ("quantization/fp4_quantization.py", "quantization/fp8_quantization.py"):
+        module, target, files = _end(name)
+        for file in files:
             try:
-                found = found or _installed.function_parameters(_installed.read_text(f"{selection.root}/{file}"), name)
+                found = _installed.function_parameters(_installed.read_text(f"{selection.root}/{file}"), target)
             except OSError:
                 continue
-        if found:
-            lines.append(f"  ends in flashinfer.{name}({', '.join(found)})")
+            if found:
+                lines.append(f"  ends in {module}.{target}({', '.join(found)})")
+                break
     else:
         target = {"triton_kernels_3_5_1": "triton_kernels.routing", "reference": "fi_compat's plain torch"}.get(
             selection.adapter, "triton_kernels.topk.topk and make_ragged_tensor_metadata"

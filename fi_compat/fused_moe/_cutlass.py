@@ -33,19 +33,19 @@ def cutlass_fused_moe(
     fc2_expert_weights: Tensor,
     output_dtype: torch.dtype,
     quant_scales: Sequence[Tensor],
-    fc1_expert_biases: Tensor | Unset | None = UNSET,
-    fc2_expert_biases: Tensor | Unset | None = UNSET,
-    input_sf: Tensor | Unset | None = UNSET,
-    swiglu_alpha: Tensor | Unset | None = UNSET,
-    swiglu_beta: Tensor | Unset | None = UNSET,
-    swiglu_limit: Tensor | Unset | None = UNSET,
+    fc1_expert_biases: Tensor | None | Unset = UNSET,
+    fc2_expert_biases: Tensor | None | Unset = UNSET,
+    input_sf: Tensor | None | Unset = UNSET,
+    swiglu_alpha: Tensor | None | Unset = UNSET,
+    swiglu_beta: Tensor | None | Unset = UNSET,
+    swiglu_limit: Tensor | None | Unset = UNSET,
     tp_size: int | Unset = UNSET,
     tp_rank: int | Unset = UNSET,
     ep_size: int | Unset = UNSET,
     ep_rank: int | Unset = UNSET,
     cluster_size: int | Unset = UNSET,
     cluster_rank: int | Unset = UNSET,
-    output: Tensor | Unset | None = UNSET,
+    output: Tensor | None | Unset = UNSET,
     enable_alltoall: bool | Unset = UNSET,
     use_deepseek_fp8_block_scale: bool | Unset = UNSET,
     use_w4_group_scaling: bool | Unset = UNSET,
@@ -54,15 +54,15 @@ def cutlass_fused_moe(
     use_packed_weights: bool | Unset = UNSET,
     use_wfp4afp8_humming: bool | Unset = UNSET,
     tune_max_num_tokens: int | Unset = UNSET,
-    enable_pdl: bool | Unset | None = UNSET,
+    enable_pdl: bool | None | Unset = UNSET,
     activation_type: ActivationType | str | int | Unset = UNSET,
     swizzled_input_sf: bool | Unset = UNSET,
-    use_fused_finalize: bool | Unset | None = UNSET,
+    use_fused_finalize: bool | None | Unset = UNSET,
     profile_ids: Any | Unset = UNSET,
-    workspace_buffer: Tensor | Unset | None = UNSET,
-    clamped_relu2_limit: Tensor | Unset | None = UNSET,
-    situ_beta: float | Unset | None = UNSET,
-    situ_linear_beta: float | Unset | None = UNSET,
+    workspace_buffer: Tensor | None | Unset = UNSET,
+    clamped_relu2_limit: Tensor | None | Unset = UNSET,
+    situ_beta: float | None | Unset = UNSET,
+    situ_linear_beta: float | None | Unset = UNSET,
     backend: str | Unset = UNSET,
     nvfp4_4over6: Any | Unset = UNSET,
     **removed: NoReturn,
@@ -78,7 +78,8 @@ def cutlass_fused_moe(
     token_final_scales : Tensor
         ``[num_tokens, top_k]``, float32.
     fc1_expert_weights : Tensor
-        ``[num_experts, 2 * intermediate_size, hidden_size]`` (packed where quantized).
+        ``[num_experts, 2 * intermediate_size, hidden_size]`` (packed where quantized); the rows of up come before those
+        of gate, and an activation without a gate has ``intermediate_size`` rows.
     fc2_expert_weights : Tensor
         ``[num_experts, hidden_size, intermediate_size]``.
     output_dtype : torch.dtype

@@ -74,7 +74,12 @@ def codes(ours: type[Enum], installed: type[IntEnum]) -> Mapping[tuple[type, Any
 def refuse(ours: type[Enum], value: Any, function: str) -> Exception:
     """Build the error for a value that is not accepted, or that the installed release lacks."""
     parameter = "activation_type" if ours is ActivationType else "routing_method_type"
-    name = value if isinstance(value, str) else getattr(value, "name", None)
+    name = value.name if isinstance(value, ours) else value
+    if isinstance(value, Enum) and not isinstance(value, ours):
+        return TypeError(
+            f"{function}: found {parameter}={type(value).__qualname__}.{value.name} (value {value.value!r}), neither ours nor the installed FlashInfer's"
+            f" enum, whose values may mean another {ours.__name__} there: pass fi_compat.fused_moe.{ours.__name__}.NAME"
+        )
     if isinstance(name, str):
         if name in ours.__members__:
             return unsupported(function, f"{parameter}={ours.__name__}.{name}", "flashinfer", _since(ours, name))

@@ -140,7 +140,8 @@ DOCS = {
     "input": "``[num_tokens, hidden_size]``, in the activations' dtype (or packed).",
     "token_selected_experts": "``[num_tokens, top_k]``, int32.",
     "token_final_scales": "``[num_tokens, top_k]``, float32.",
-    "fc1_expert_weights": "``[num_experts, 2 * intermediate_size, hidden_size]`` (packed where quantized).",
+    "fc1_expert_weights": "``[num_experts, 2 * intermediate_size, hidden_size]`` (packed where quantized); the rows of up come before those of"
+    " gate, and an activation without a gate has ``intermediate_size`` rows.",
     "fc2_expert_weights": "``[num_experts, hidden_size, intermediate_size]``.",
     "output_dtype": "Dtype of the answer.",
     "quant_scales": "Scales in upstream's order for the quantization; empty for bfloat16. With ``use_w4_group_scaling`` on SM90 the first"
