@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "call_cutlass", "call_trtllm", "fill", "pack", "refuse_environment", "refuse_removed", "since"]
 
-#: Values that ask for what a release without the parameter does anyway; None and False always do.
+#: Values that ask for what a release without the parameter does anyway; None always does, and False where nothing is said here.
 NEUTRAL: Final[dict[str, tuple[Any, ...]]] = {
     "use_fused_finalize": (True,),  # 0.6.15; what releases before do
     "backend": ("cutlass",),  # 0.7.1
@@ -111,13 +111,13 @@ def fill(upstream: Upstream, required: dict[str, Any], optional: dict[str, Any],
         if value is not UNSET:
             if name in parameters:
                 required[name] = value
-            elif value is not None and value is not False and not _is_neutral(name, value):
+            elif value is not None and not _is_neutral(name, value):
                 dotted = recorded or f"{upstream.module}.{upstream.name}"
                 raise unsupported(upstream.name, f"{name}={_short(value)}", "flashinfer", since(dotted, name))
 
 
 def _is_neutral(name: str, value: Any) -> bool:
-    return isinstance(value, bool | int | str) and value in NEUTRAL.get(name, ())
+    return isinstance(value, bool | int | str) and value in NEUTRAL.get(name, (False,))
 
 
 def _short(value: Any) -> str:

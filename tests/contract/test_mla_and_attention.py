@@ -161,7 +161,6 @@ def test_what_the_lse_base_may_be(kernels) -> None:
 def test_merging_takes_the_base(lent, monkeypatch, base) -> None:
     """Upstream merges in base 2 on every release; natural logarithms are converted there and back."""
     from fi_compat import _bindings
-
     from fi_compat.adapters import mla_0_6_8 as adapter
 
     _bindings.resolve("flashinfer")
@@ -215,7 +214,16 @@ def planned(monkeypatch, lent, kind: str, **options: object) -> tuple:
         else:
             wrapper = decode.BatchDecodeWithPagedKVCacheWrapper(workspace, "NHD", use_tensor_cores=True, backend="fa2")
             wrapper.plan(
-                indptr, torch.tensor([0, 1], dtype=torch.int32), last, 4, 2, 64, 16, q_data_type=torch.float16, data_type=torch.float16, **options
+                indptr,
+                torch.tensor([0, 1], dtype=torch.int32),
+                last,
+                4,
+                2,
+                64,
+                16,
+                q_data_type=torch.float16,
+                data_type=torch.float16,
+                **options,
             )
     assert len(passed) == 1
     return passed[0]

@@ -357,7 +357,8 @@ def function(name: str, dotted: str, family: str, summary: str, returns: tuple[s
     for parameter, _, _, _ in needed:
         lines.append(f"    {parameter}: {look_up(TYPES, parameter, family, 'Tensor | None')},")
     for parameter, _, _, _ in optional:
-        lines.append(f"    {parameter}: {look_up(TYPES, parameter, family, 'Tensor | None')} | Unset = UNSET,")
+        kind = look_up(TYPES, parameter, family, "Tensor | None")
+        lines.append(f"    {parameter}: {kind.replace(' | None', '')} | Unset{' | None' if ' | None' in kind else ''} = UNSET,")
     if extra:
         lines.append(f"    {extra},")
     lines += ["    **removed: NoReturn,", f") -> {returns[0]}:", f'    """{summary}', "", "    Parameters", "    ----------"]
