@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._version import __version__
@@ -80,6 +82,31 @@ def _demo(args: argparse.Namespace) -> int:
     return demo.main(args)
 
 
+def _audit(args: argparse.Namespace) -> int:
+    from .audit import _report, audit
+
+    try:
+        report = audit(args.path, flashinfer=args.flashinfer, triton_kernels=args.triton_kernels)
+        known = set(json.loads(Path(args.baseline).read_text(encoding="utf-8"))) if args.baseline else set()
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return _USAGE
+    if args.write_baseline:
+        Path(args.write_baseline).write_text(
+            json.dumps(sorted({_report.fingerprint(f) for f in report.findings}), indent=1), encoding="utf-8"
+        )
+    report.findings = [f for f in report.findings if _report.fingerprint(f) not in known]
+    if args.json:
+        print(_report.to_json(report))
+    elif args.sarif:
+        print(_report.to_sarif(report, Path(args.path)))
+    elif args.matrix:
+        print(table(_report.matrix(report)))
+    else:
+        print(_report.to_text(report, by_release=args.by_release))
+    return _report.exit_status(report, args.fail_on)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="fi-compat", description="One stable API over FlashInfer and triton_kernels.")
     parser.add_argument("--version", action="version", version=f"fi_compat {__version__}")
@@ -92,6 +119,19 @@ def _parser() -> argparse.ArgumentParser:
     constraints = commands.add_parser("constraints", help="a pip constraints file with the companions of a FlashInfer release")
     constraints.add_argument("--flashinfer", required=True, metavar="X", help="a release, 0.6.17")
     constraints.set_defaults(run=_constraints)
+    audit = commands.add_parser("audit", help="which calls in a source tree break, or silently change, on which release")
+    audit.add_argument("path", metavar="PATH", help="a file or a folder; nothing in it is imported or run")
+    audit.add_argument("--flashinfer", default=">=0.6.8", metavar="SPEC", help="releases to ask about, '>=0.6.8,<=0.7.4'")
+    audit.add_argument("--triton-kernels", default="", metavar="GENERATIONS", help="generations to ask about, '3.5.1,3.6'")
+    audit.add_argument("--fail-on", choices=["break", "silent", "never"], default="break", help="what makes the exit status 1")
+    audit.add_argument("--by-release", action="store_true", help="group by release instead of by file")
+    audit.add_argument("--baseline", metavar="FILE", help="leave out what this file lists")
+    audit.add_argument("--write-baseline", metavar="FILE", help="list what was found in this file")
+    shape = audit.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="the report as JSON (schema 1)")
+    shape.add_argument("--sarif", action="store_true", help="the report as SARIF 2.1.0")
+    shape.add_argument("--matrix", action="store_true", help="how much breaks on each release")
+    audit.set_defaults(run=_audit)
     explain = commands.add_parser("explain", help="what serves an upstream or a function here, and why")
     explain.add_argument("name", metavar="NAME", help="flashinfer, triton_kernels, or a stable function")
     explain.set_defaults(run=_explain)

@@ -231,12 +231,12 @@ class Contracts:
                 return None
             if inherited and not all("d" in b.entry for b in bases if b.kind == "class"):
                 return None
-            fields = [f for f in ", ".join([*(s for s in inherited if s), *entry.get("f", ())]).split(", ") if f]
+            fields = ", ".join([*(s for s in inherited if s), *entry.get("f", ())])
             try:
-                parameters(", ".join(fields))
-            except SyntaxError:
+                parameters(fields)
+            except SyntaxError:  # a field without a default after one with, or two stars: made by hand
                 return None
-            return None if any("field(" in f or "KW_ONLY" in f for f in fields) and "init=False" in ", ".join(fields) else ", ".join(fields)
+            return fields
         for base in bases:
             if base.kind == "class":
                 return base.signature

@@ -88,6 +88,7 @@ def _class(node: ast.ClassDef) -> dict[str, Any]:
     if "dataclass" in _decorators(node):
         entry["d"] = 1
     fields: list[str] = []
+    keywords: list[str] = []
     values: dict[str, Any] = {}
     body = list(node.body)
     while body:
@@ -104,7 +105,14 @@ def _class(node: ast.ClassDef) -> dict[str, Any]:
                 entry["m"][item.name] = found
         elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             if "ClassVar" not in ast.unparse(item.annotation):
-                fields.append(item.target.id + (f"={ast.unparse(item.value)}" if item.value is not None else ""))
+                value, keyword = item.value, False
+                if isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] == "field":
+                    options = {k.arg: k.value for k in value.keywords}
+                    if isinstance(options.get("init"), ast.Constant) and not options["init"].value:  # type: ignore[attr-defined]
+                        continue
+                    value = options.get("default", options.get("default_factory"))
+                    keyword = isinstance(options.get("kw_only"), ast.Constant) and bool(options["kw_only"].value)  # type: ignore[attr-defined]
+                (keywords if keyword else fields).append(item.target.id + (f"={ast.unparse(value)}" if value is not None else ""))
             entry["m"].setdefault(item.target.id, {"k": "v"})
         elif isinstance(item, ast.Assign):
             for target in item.targets:
@@ -116,6 +124,10 @@ def _class(node: ast.ClassDef) -> dict[str, Any]:
                     value = item.value.elts[0] if isinstance(item.value, ast.Tuple) and len(item.value.elts) == 1 else item.value
                     if isinstance(value, ast.Constant) and isinstance(value.value, int | str):
                         values[target.id] = value.value
+    if any(isinstance(d, ast.Call) and "kw_only=True" in ast.unparse(d) for d in node.decorator_list):
+        fields.insert(0, "*")
+    if keywords:
+        fields += keywords if "*" in fields else ["*", *keywords]
     if fields and ("d" in entry or any("NamedTuple" in b for b in bases)):
         entry["f"] = fields
     if any(b.rpartition(".")[2] in {"Enum", "IntEnum", "IntFlag", "Flag", "StrEnum"} for b in bases):
