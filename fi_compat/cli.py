@@ -107,6 +107,18 @@ def _audit(args: argparse.Namespace) -> int:
     return _report.exit_status(report, args.fail_on)
 
 
+def _diff(args: argparse.Namespace) -> int:
+    from .audit._diff import diff
+
+    try:
+        lines = diff(args.old, args.new, Path(args.used_by) if args.used_by else None)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return _USAGE
+    print("\n".join(lines) if lines else f"nothing that is recorded differs between {args.old} and {args.new}")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="fi-compat", description="One stable API over FlashInfer and triton_kernels.")
     parser.add_argument("--version", action="version", version=f"fi_compat {__version__}")
@@ -132,6 +144,11 @@ def _parser() -> argparse.ArgumentParser:
     shape.add_argument("--sarif", action="store_true", help="the report as SARIF 2.1.0")
     shape.add_argument("--matrix", action="store_true", help="how much breaks on each release")
     audit.set_defaults(run=_audit)
+    diff = commands.add_parser("diff", help="what moved between two FlashInfer releases")
+    diff.add_argument("old", metavar="OLD", help="a release, 0.6.11")
+    diff.add_argument("new", metavar="NEW", help="a release, 0.6.17")
+    diff.add_argument("--used-by", metavar="PATH", help="only what this source tree refers to")
+    diff.set_defaults(run=_diff)
     explain = commands.add_parser("explain", help="what serves an upstream or a function here, and why")
     explain.add_argument("name", metavar="NAME", help="flashinfer, triton_kernels, or a stable function")
     explain.set_defaults(run=_explain)

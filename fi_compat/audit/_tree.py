@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ._judge import Finding
+    from ._sites import Site
 
-__all__ = ["Report", "audit", "flashinfer_releases", "triton_kernels_trees"]
+__all__ = ["Report", "analysed_sites", "audit", "flashinfer_releases", "triton_kernels_trees"]
 
 #: A file larger than this is data, not an engine's code.
 LARGEST: Final = 10_000_000
@@ -140,6 +141,19 @@ def audit(path: str | Path, *, flashinfer: str = ">=0.6.8", triton_kernels: str 
                     report.findings.append(finding)
     report.findings = _without_repeats(report.findings)
     return report
+
+
+def analysed_sites(path: Path) -> list[Site]:
+    """Return every reference and call in a source tree.
+
+    Raises
+    ------
+    ValueError
+        The path does not exist.
+    """
+    if not path.exists():
+        raise ValueError(f"audit: {path} does not exist")
+    return [site for _, found, _ in _analysed(path, Report()) for site in found.sites]
 
 
 def _without_repeats(findings: list[Finding]) -> list[Finding]:

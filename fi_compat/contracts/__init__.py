@@ -180,7 +180,8 @@ class Contracts:
                 module, position = submodule, position + 1
                 continue
             extra = self._at(record["extra"], index) or {}
-            if extra.get("open") or (name.startswith("__") and name.endswith("__")):
+            # Of folders of kernels, private names are not recorded.
+            if extra.get("open") or (extra.get("private") and name.startswith("_")) or (name.startswith("__") and name.endswith("__")):
                 return Definition("unknown", ".".join(parts))
             return Definition("missing", submodule)
         return Definition("module", module)

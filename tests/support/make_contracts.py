@@ -264,7 +264,7 @@ def read_module(job: tuple[str, bool, str]) -> dict[str, Any]:
     relative = "/".join(name.split(".")[1:])
     if relative.startswith(KERNELS):
         module.names = {n: {"k": "c", "o": 1} if e["k"] == "c" else e for n, e in module.names.items() if not n.startswith("_")}
-    result: dict[str, Any] = {"names": module.names}
+    result: dict[str, Any] = {"names": module.names, **({"private": 1} if relative.startswith(KERNELS) else {})}
     if module.stars:
         result["stars"] = module.stars
     if module.exported is not None:
@@ -328,7 +328,7 @@ def fold(releases: list[str], contents: list[dict[str, Any]]) -> dict[str, Any]:
         for module, content in release.items():
             target = folded.setdefault(module, {"in": [], "names": {}, "lines": {}, "extra": []})
             _extend(target["in"], index, None)
-            extra = {k: content[k] for k in ("stars", "all", "open") if k in content}
+            extra = {k: content[k] for k in ("stars", "all", "open", "private") if k in content}
             if extra:
                 _extend(target["extra"], index, intern(extra))
             lines: dict[str, int] = {}
@@ -355,6 +355,20 @@ def _extend(intervals: list[list[int]], index: int, value: int | None) -> None:
         intervals[-1][1] = index
     else:
         intervals.append([index, index, *tail])
+
+
+def at(data: dict[str, Any], index: int) -> dict[str, Any]:
+    """Return what one release has: module -> name -> ``[object, line]``, and what else is said of a module."""
+    found: dict[str, Any] = {}
+    for module, record in data["modules"].items():
+        if not any(first <= index <= last for first, last in record["in"]):
+            continue
+        names = {n: data["objects"][i[2]] for n, intervals in record["names"].items() for i in intervals if i[0] <= index <= i[1]}
+        flat = {n: [v[i : i + 3] for i in range(0, len(v), 3)] for n, v in record["lines"].items()}
+        lines = {n: i[2] for n, intervals in flat.items() for i in intervals if i[0] <= index <= i[1]}
+        extra = [data["objects"][i[2]] for i in record["extra"] if i[0] <= index <= i[1]]
+        found[module] = {"names": names, "lines": lines, "extra": extra}
+    return found
 
 
 def write(data: dict[str, Any], out: Path) -> None:

@@ -286,3 +286,24 @@ def test_exit_status_reports_and_baseline(tmp_path, capsys) -> None:
     capsys.readouterr()
     assert main([*command, "--baseline", str(baseline)]) == 0
     assert "0 break, 0 silent" in capsys.readouterr().out
+
+
+def test_the_upgrade_note_is_limited_to_what_a_tree_uses(tmp_path, capsys) -> None:
+    """What is new, gone, inserted, or has another default or value."""
+    (tmp_path / "engine.py").write_text(
+        "import flashinfer\nflashinfer.fp4_quantize(x)\nflashinfer.comm.MoeAlltoAll\nflashinfer.ActivationType\n"
+    )
+    assert main(["diff", "0.6.8", "0.7.4", "--used-by", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "flashinfer.comm.MoeAlltoAll: gone" in lines
+    assert "flashinfer.fp4_quantize: parameter is_global_scale_inversed=False is new, inserted at 6 before enable_pdl" in lines
+    assert "flashinfer.fp4_quantize: the default of backend was 'cuda', is 'auto'" in lines
+    assert any(line.startswith("flashinfer.ActivationType: members were") for line in lines)
+    assert not [line for line in lines if "mxfp8" in line]
+    assert main(["diff", "0.6.16.post3", "0.6.18"]) == 0
+    assert "use_wfp4afp8_humming=False is new, inserted at 26 before tune_max_num_tokens" in capsys.readouterr().out
+    assert main(["diff", "0.6.8", "9.9"]) == 64
+    assert "known are" in capsys.readouterr().err
+    assert main(["diff", "0.6.8", "0.7.4", "--used-by", str(tmp_path / "nowhere")]) == 64
+    assert main(["diff", "0.6.11", "0.6.11.post1", "--used-by", str(tmp_path)]) == 0
+    assert "nothing that is recorded differs" in capsys.readouterr().out
