@@ -16,6 +16,7 @@ from ._results import DeferredFinalize, MoEWithLora
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from enum import IntEnum
 
     from torch import Tensor
 
@@ -55,7 +56,7 @@ class Entry:
         As for ``Upstream``.
     """
 
-    __slots__ = ("_codes", "name", "relabelled", "unpacked", "upstream")
+    __slots__ = ("_codes", "linear", "name", "relabelled", "unpacked", "upstream")
 
     def __init__(
         self, name: str, *, unpacked: bool | None = None, relabelled: bool = False, before: Callable[[], None] | None = None
@@ -64,10 +65,12 @@ class Entry:
         self.unpacked = unpacked
         self.relabelled = relabelled
         self.upstream = Upstream("flashinfer.fused_moe", name, before=before)
-        self._codes: dict[type, Mapping[tuple[type, Any], int]] = {}
+        self._codes: dict[type, Mapping[tuple[type, Any], IntEnum]] = {}
+        #: Upstream's ``SfLayout.layout_linear``, once it was needed.
+        self.linear: Any = None
 
-    def code(self, ours: Any, value: Any) -> int:
-        """Return the installed release's integer for an enum value.
+    def member(self, ours: Any, value: Any) -> IntEnum:
+        """Return the installed release's member for an enum value.
 
         Raises
         ------
@@ -212,9 +215,9 @@ def call_trtllm(entry: Entry, required: dict[str, Any], optional: dict[str, Any]
     fill(upstream, required, optional)
     parameters = upstream.parameters
     if "activation_type" in required:
-        required["activation_type"] = entry.code(_enums.ActivationType, required["activation_type"])
+        required["activation_type"] = int(entry.member(_enums.ActivationType, required["activation_type"]))
     if "routing_method_type" in required:
-        required["routing_method_type"] = entry.code(_enums.RoutingMethodType, required["routing_method_type"])
+        required["routing_method_type"] = int(entry.member(_enums.RoutingMethodType, required["routing_method_type"]))
     if "topk_ids" in required:
         required["topk_ids"] = _routed_ids(entry, required["topk_ids"])
     if "nvfp4_4over6" in parameters and "nvfp4_4over6" not in required:
@@ -243,7 +246,9 @@ def _fp4_scale(entry: Entry, required: dict[str, Any], layout: Any) -> None:
     required["hidden_states_scale"] = _linear_scale(entry.name, required["hidden_states"], scale)
     if "hidden_states_scale_layout" in entry.upstream.parameters:
         # From 0.7.0 on upstream warns where the layout is not said.
-        required["hidden_states_scale_layout"] = import_upstream("flashinfer").SfLayout(linear)
+        if entry.linear is None:
+            entry.linear = import_upstream("flashinfer").SfLayout(linear)
+        required["hidden_states_scale_layout"] = entry.linear
 
 
 def _deferred(entry: Entry, required: dict[str, Any], result: Any) -> DeferredFinalize:
@@ -263,8 +268,7 @@ def call_cutlass(entry: Entry, required: dict[str, Any], optional: dict[str, Any
     fill(upstream, required, optional)
     parameters = upstream.parameters
     if "activation_type" in required:
-        native = import_upstream("flashinfer.tllm_enums").ActivationType
-        required["activation_type"] = native(entry.code(_enums.ActivationType, required["activation_type"]))
+        required["activation_type"] = entry.member(_enums.ActivationType, required["activation_type"])
     if "use_fused_finalize" in parameters and required.get("use_fused_finalize") is None:
         # 0.7.4's rule, on every release: its default was True before, whatever torch was told about determinism.
         import torch

@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
 from fi_compat._unset import UNSET
-from fi_compat._upstream import Upstream, import_upstream, unsupported
+from fi_compat._upstream import Upstream, unsupported
 from fi_compat.errors import UpstreamNotInstalledError
 
 from . import _enums
@@ -79,10 +79,9 @@ def _activation(optional: dict[str, Any], activation: Any) -> None:
         return
     parameters = _wrapper.parameters
     if "activation_type" in parameters:
-        optional["activation_type"] = _entry.code(_enums.ActivationType, activation)
+        optional["activation_type"] = int(_entry.member(_enums.ActivationType, activation))
         return
-    code = _entry.code(_enums.ActivationType, activation)
-    name = import_upstream("flashinfer.tllm_enums").ActivationType(code).name
+    name = _entry.member(_enums.ActivationType, activation).name
     if "activation" in parameters and name in _STRINGS:
         optional["activation"] = _STRINGS[name]
     elif name != "Swiglu":

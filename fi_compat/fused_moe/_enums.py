@@ -55,19 +55,18 @@ class RoutingMethodType(Enum):
 STABLE: Final[dict[type[Enum], int]] = {ActivationType: 7, RoutingMethodType: 6}
 
 
-def codes(ours: type[Enum], installed: type[IntEnum]) -> Mapping[tuple[type, Any], int]:
-    """Return what the installed release calls each value that is accepted, by ``(type(value), value)``.
+def codes(ours: type[Enum], installed: type[IntEnum]) -> Mapping[tuple[type, Any], IntEnum]:
+    """Return the installed release's member for each value that is accepted, by ``(type(value), value)``.
 
     The type is part of the key since upstream's members are integers: ``ActivationType.Identity == 7`` on some releases.
     """
-    found: dict[tuple[type, Any], int] = {}
+    found: dict[tuple[type, Any], IntEnum] = {}
     for member in ours:
         native = getattr(installed, member.name, None)
         if native is not None:
-            code = int(native)
-            found[ours, member] = found[str, member.name] = found[installed, native] = code
-            if code < STABLE[ours]:
-                found[int, code] = code
+            found[ours, member] = found[str, member.name] = found[installed, native] = native
+            if native < STABLE[ours]:
+                found[int, int(native)] = native
     return found
 
 

@@ -73,7 +73,7 @@ def test_at_most_two_frames_of_ours_and_nothing_slow(moe, name) -> None:
     if name in QUANTIZERS:
         call = QUANTIZERS[name]
     else:
-        arguments = CALLS[name]()
+        arguments = {**CALLS[name](), "activation_type": fused_moe.ActivationType.Swiglu}
 
         def call() -> object:
             return getattr(fused_moe, name)(**arguments)
