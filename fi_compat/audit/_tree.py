@@ -17,7 +17,7 @@ from ._judge import judge
 from ._sites import UPSTREAMS, FileSites, sites_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ._judge import Finding
     from ._sites import Site
@@ -31,6 +31,8 @@ HOPS: Final = 3
 _WORTH_A_POOL: Final = 64
 _LEFT_OUT: Final = frozenset({".git", ".hg", ".nox", ".tox", ".venv", "__pycache__", "node_modules", "build", "dist"})
 _MENTIONS: Final = re.compile(b"|".join(u.encode() for u in UPSTREAMS))
+_IMPORTS: Final = re.compile(rb"(?m)^[ \t]*(?:from|import)[ \t]+([^\n]*)")
+_WORDS: Final = re.compile(rb"\w+")
 _IGNORE: Final = re.compile(r"#\s*fi-compat:\s*ignore(?:\[([\w\-, ]+)\])?")
 
 
@@ -190,16 +192,18 @@ def _files(root: Path) -> Iterator[Path]:
         yield from (Path(folder) / n for n in sorted(names) if n.endswith(".py"))
 
 
-def _module_of(file: Path, root: Path) -> tuple[str, bool]:
+def _module_of(file: Path, root: Path, known: dict[Path, tuple[str, ...]]) -> tuple[str, bool]:
     """Return the dotted name of a file, from the topmost folder that is a package, and whether it is a package itself."""
-    parts = [file.stem] if file.stem != "__init__" else []
-    folder = file.parent
-    while (folder / "__init__.py").exists() or (folder != root and root in folder.parents):
-        parts.insert(0, folder.name)
-        if folder == folder.parent:
-            break
-        folder = folder.parent
-    return ".".join(parts), file.stem == "__init__"
+    package = file.stem == "__init__"
+    return ".".join((*_package_of(file.parent, root, known), *(() if package else (file.stem,)))), package
+
+
+def _package_of(folder: Path, root: Path, known: dict[Path, tuple[str, ...]]) -> tuple[str, ...]:
+    found = known.get(folder)
+    if found is None:
+        inside = (folder / "__init__.py").exists() or (folder != root and root in folder.parents)
+        found = known[folder] = (*_package_of(folder.parent, root, known), folder.name) if inside and folder != folder.parent else ()
+    return found
 
 
 def _read(file: Path, report: Report) -> bytes | None:
@@ -221,12 +225,14 @@ def _analysed(root: Path, report: Report) -> Iterator[tuple[str, FileSites, list
         raw = _read(file, report)
         if raw is not None:
             (sources if _MENTIONS.search(raw) else others)[file] = raw
-    modules = {file: _module_of(file, root) for file in (*sources, *others)}
+    folders: dict[Path, tuple[str, ...]] = {}
+    modules = {file: _module_of(file, root, folders) for file in (*sources, *others)}
     results: dict[Path, FileSites] = {}
     exported: dict[str, dict[str, frozenset[tuple[object, ...] | None]]] = {}
-    pending: Iterable[Path] = list(sources)
+    imported: dict[Path, tuple[frozenset[bytes], bool]] = {}
+    pending: list[Path] = list(sources)
     for _ in range(HOPS + 1):
-        batch = list(pending)
+        batch = pending
         fresh: set[str] = set()
         for file, found in zip(batch, _parsed([(sources.get(f) or others[f], *modules[f]) for f in batch], exported), strict=True):
             results[file] = found
@@ -236,10 +242,18 @@ def _analysed(root: Path, report: Report) -> Iterator[tuple[str, FileSites, list
                 fresh.add(module)
         if not fresh:
             break
-        # A file that imports one of those may use, or hand on, what it exports.
-        words = b"|".join(sorted({re.escape(m.rpartition(".")[2].encode()) for m in fresh}))
-        imports = re.compile(rb"(?m)^\s*(?:from|import)\s[^\n]*\b(?:" + words + rb")\b")
-        pending = [f for f, raw in {**sources, **others}.items() if imports.search(raw)]
+        # A file that imports one of those and has a name that it exports, or a star, may use it or hand it on.
+        pairs = {tuple(p.encode() for p in (["", *m.split(".")])[-2:]) for m in fresh}
+        names = b"|".join(sorted({re.escape(n.encode()) for m in fresh for n in exported[m]}))
+        uses = re.compile(rb"\b(?:" + names + rb")\b|import[ \t]+\*")
+        pending = []
+        for file, raw in {**sources, **others}.items():
+            if file not in imported:
+                lines = _IMPORTS.findall(raw)
+                imported[file] = frozenset(_WORDS.findall(b" ".join(lines))), any(line.startswith(b".") for line in lines)
+            words, relative = imported[file]
+            if any(last in words and (relative or not near or near in words) for near, last in pairs) and uses.search(raw):
+                pending.append(file)
         if not pending:
             break
     for file in sorted(results):
