@@ -162,10 +162,10 @@ class Contracts:
             return Definition("unknown", ".".join(parts))
         position = 1
         while position <= len(parts):
-            if any(module == left or module.startswith(f"{left}.") for left in self._data["left_out"]):
-                return Definition("unknown", ".".join(parts))
             if not self._exists(module, index):
                 return Definition("missing", module)
+            if module in self._data["left_out"]:
+                return Definition("unknown" if position < len(parts) else "module", ".".join(parts))
             if position == len(parts):
                 return Definition("module", module)
             name = parts[position]
@@ -176,7 +176,7 @@ class Contracts:
             submodule = f"{module}.{name}"
             if entry is not None and not (entry["k"] == "a" and entry["t"] == submodule):
                 return self._entry(module, parts[position:], entry, index, depth)
-            if self._exists(submodule, index) or submodule in self._data["left_out"]:
+            if self._exists(submodule, index):
                 module, position = submodule, position + 1
                 continue
             extra = self._at(record["extra"], index) or {}

@@ -21,7 +21,6 @@ LEFT_OUT = (
     "data",
     "experimental",
     "moe_ep/kernel_src",
-    "prims_ts",
     "attention/prims_ts",
     "fused_moe/backends",
     "attn_scores",
@@ -48,6 +47,7 @@ KERNELS = (
     "moe_ep/cute_dsl",
     "msa_ops/",
     "norm/kernels",
+    "prims_ts",
     "quantization/kernels",
 )
 #: Generated modules of embedded kernels; what such a module offers is not known.
@@ -256,7 +256,8 @@ def read_module(job: tuple[str, bool, str]) -> dict[str, Any]:
     name, package, path = job
     module = _Module(name, package)
     raw = Path(path).read_bytes()
-    if len(raw) > LARGEST:
+    if len(raw) > LARGEST or "/".join(name.split(".")[1:]) in LEFT_OUT:
+        # That it is there is recorded, and what it offers is not known.
         return {"open": 1, "names": {}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -280,7 +281,8 @@ def modules(folder: Path, package: str) -> dict[str, tuple[bool, Path]]:
     root = folder / package
     for path in sorted(root.rglob("*.py")):
         relative = path.relative_to(root).as_posix()
-        if relative.startswith(tuple(f"{left}/" for left in LEFT_OUT)) or "__pycache__" in relative:
+        left = next((left for left in LEFT_OUT if relative.startswith(f"{left}/")), None)
+        if "__pycache__" in relative or (left is not None and relative != f"{left}/__init__.py"):
             continue
         parts = [package, *relative.removesuffix(".py").split("/")]
         is_package = parts[-1] == "__init__"
