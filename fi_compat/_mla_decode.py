@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from . import _bindings
 from ._lse import base as _base
+from ._options import refuse_removed
 from ._unset import UNSET, Unset
-from .fused_moe._call import refuse_removed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

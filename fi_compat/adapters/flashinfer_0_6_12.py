@@ -5,13 +5,11 @@ From 0.6.12 on the cute-dsl kernel of mxfp8_quantize obeys sf_swizzle_layout.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fi_compat import _table
+from fi_compat._options import refuse_four_over_six
 from fi_compat._upstream import Upstream
-from fi_compat.errors import ConfigurationError
 
 from . import attention_0_6_8 as attention
 from . import comm_0_6_10_post1 as comm
@@ -47,23 +45,9 @@ __all__ = [
 ]
 
 
-def refuse_four_over_six() -> None:
-    """Raise where the environment switches 4 over 6 on, which these releases obey and cannot be told otherwise.
-
-    Asked when the function is bound and by ``prepare()``; the kernels read the environment at each call, so a process
-    that sets the variable later is on its own.
-    """
-    for name in _table.FOUR_OVER_SIX_VARIABLES:
-        # getBoolEnv in envUtils.cpp and env_flag_enabled in Python: "1" alone is true.
-        if os.environ.get(name) == "1":
-            raise ConfigurationError(
-                f"fp4_quantize: found {name}=1 in the environment, which FlashInfer 0.6.12 to 0.7.0.post1 obeys whatever a call says,"
-                f" needed it unset: unset {name}, or pip install 'flashinfer-python>=0.7.1' and pass nvfp4_4over6"
-            )
-
-
-_fp4_quantize = Upstream("flashinfer", "fp4_quantize", before=refuse_four_over_six, leading=FP4_LEADING)
-_nvfp4_quantize = Upstream("flashinfer", "nvfp4_quantize", before=refuse_four_over_six, leading=NVFP4_LEADING)
+_refuse = partial(refuse_four_over_six, "fp4_quantize", "FlashInfer 0.6.12 to 0.7.0.post1", "0.7.1")
+_fp4_quantize = Upstream("flashinfer", "fp4_quantize", before=_refuse, leading=FP4_LEADING)
+_nvfp4_quantize = Upstream("flashinfer", "nvfp4_quantize", before=_refuse, leading=NVFP4_LEADING)
 
 UPSTREAMS = {
     **_before.UPSTREAMS,

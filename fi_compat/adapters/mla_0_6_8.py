@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from fi_compat import _device
+from fi_compat._options import fill
 from fi_compat._unset import UNSET
 from fi_compat._upstream import Upstream
-from fi_compat.fused_moe._call import fill
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["UPSTREAMS", "decode", "merge_state", "merge_states"]
+__all__ = ["UPSTREAMS", "decode", "lse_wanted", "merge_state", "merge_states"]
 
-RECORDED: Final = "flashinfer.mla.trtllm_batch_decode_with_kv_cache_mla"
 LOG2_E: Final = 1.4426950408889634
 LN_2: Final = 0.6931471805599453
 _BLACKWELL: Final = 10
@@ -33,17 +32,26 @@ UPSTREAMS = {
 }
 
 
+def _given(value: Any) -> bool:
+    return value is not UNSET and value is not None
+
+
+def lse_wanted(optional: dict[str, Any]) -> tuple[bool, bool]:
+    """Say whether the LSE is to be returned, and whether it is wanted at all: a buffer for it may be given instead."""
+    asked = bool(optional["return_lse"])
+    return asked, asked or _given(optional["lse"])
+
+
 def decode(required: dict[str, Any], optional: dict[str, Any], lse_base: str) -> Tensor | tuple[Tensor, Tensor]:
     """Call the decode and convert the LSE where the kernel that ran has the other base."""
-    asked = optional["return_lse"] is not UNSET and optional["return_lse"]
-    given = optional["lse"] is not UNSET and optional["lse"] is not None
-    if not asked and not given:
-        fill(_decode, required, optional, RECORDED)
+    asked, wanted = lse_wanted(optional)
+    if not wanted:
+        fill(_decode, required, optional)
         return _decode.call(**required)
     # 0.6.12 drops a buffer for the LSE unless it is also to be returned.
     optional["return_lse"] = True
     natural = _is_natural(required, optional)
-    fill(_decode, required, optional, RECORDED)
+    fill(_decode, required, optional)
     out, lse = _decode.call(**required)
     if natural != (lse_base == "basee"):
         # In place: a buffer of the caller's has the base that was asked for, too.
@@ -55,8 +63,7 @@ def _is_natural(required: dict[str, Any], optional: dict[str, Any]) -> bool:
     """Settle which kernel runs, and say whether it writes natural logarithms (the monolithic cute-dsl kernel alone does)."""
     backend = optional["backend"]
     if backend is UNSET or backend == "auto":
-        ragged = optional["cum_seq_lens_q"] is not UNSET and optional["cum_seq_lens_q"] is not None
-        if (optional["enable_dcp"] is not UNSET and optional["enable_dcp"]) or ragged:
+        if optional["enable_dcp"] or _given(optional["cum_seq_lens_q"]):
             return True  # served by that kernel alone
         query, kv_cache = required["query"], required["kv_cache"]
         if _device.capability(query.get_device())[0] != _BLACKWELL:

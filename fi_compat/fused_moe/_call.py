@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from fi_compat import _table
 from fi_compat._device import BLACKWELL, require_blackwell
+from fi_compat._options import fill, refuse_four_over_six
 from fi_compat._unset import UNSET
-from fi_compat._upstream import Upstream, import_upstream, unsupported
-from fi_compat.errors import ConfigurationError, UnsupportedFeatureError
+from fi_compat._upstream import Upstream, import_upstream
+from fi_compat.errors import UnsupportedFeatureError
 
 from . import _enums
 from ._results import DeferredFinalize, MoEWithLora
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from enum import IntEnum
+    from collections.abc import Callable
 
     from torch import Tensor
 
-__all__ = ["Entry", "call_cutlass", "call_trtllm", "fill", "pack", "refuse_environment", "refuse_removed", "since"]
-
-#: Values that ask for what a release without the parameter does anyway; None always does, and False where nothing is said here.
-NEUTRAL: Final[dict[str, tuple[Any, ...]]] = {
-    "use_fused_finalize": (True,),  # 0.6.15; what releases before do
-    "backend": ("cutlass",),  # 0.7.1
-    "quant_mode": ("w4a4", "nvfp4"),  # 0.6.18
-    "hidden_states_scale_layout": (2, "layout_linear"),  # 0.7.0; linear is all that any release reads
-    "cp_world": (1,),  # 0.6.17, with enable_dcp
-    "cp_rank": (0,),
-    "kv_scale_format": ("auto",),  # 0.6.14
-    "cute_dsl_impl": ("auto",),  # 0.6.12
-}
-
-#: Parameters of releases before 0.6.8, or of other projects' forks, and what says the same now.
-REMOVED: Final = {
-    "tile_tokens_dim": "it left with 0.6.0 and the autotuner chooses: leave it out, or bound tuning by tune_max_num_tokens",
-    "gated_act_type": "it became activation_type: pass activation_type=fi_compat.fused_moe.ActivationType.Swiglu or .Geglu",
-}
+__all__ = ["Entry", "call_cutlass", "call_trtllm", "pack_topk_ids", "refuse_environment"]
 
 
 class Entry:
@@ -56,7 +36,7 @@ class Entry:
         As for ``Upstream``.
     """
 
-    __slots__ = ("_codes", "linear", "name", "relabelled", "unpacked", "upstream")
+    __slots__ = ("linear", "name", "relabelled", "unpacked", "upstream")
 
     def __init__(
         self, name: str, *, unpacked: bool | None = None, relabelled: bool = False, before: Callable[[], None] | None = None
@@ -65,78 +45,8 @@ class Entry:
         self.unpacked = unpacked
         self.relabelled = relabelled
         self.upstream = Upstream("flashinfer.fused_moe", name, before=before)
-        self._codes: dict[type, Mapping[tuple[type, Any], IntEnum]] = {}
         #: Upstream's ``SfLayout.layout_linear``, once it was needed.
         self.linear: Any = None
-
-    def member(self, ours: Any, value: Any) -> IntEnum:
-        """Return the installed release's member for an enum value.
-
-        Raises
-        ------
-        TypeError, ValueError, UnsupportedFeatureError
-            The value is not accepted, is unknown, or is newer than the installed release.
-        """
-        known = self._codes.get(ours)
-        if known is None:
-            installed = getattr(import_upstream("flashinfer.tllm_enums"), ours.__name__)
-            known = self._codes[ours] = _enums.codes(ours, installed)
-        found = known.get((type(value), value))
-        if found is None:
-            raise _enums.refuse(ours, value, self.name)
-        return found
-
-
-def since(function: str, parameter: str) -> str:
-    """Say which releases of the table take a parameter: ">=0.6.16,<0.6.16.post3 or >=0.6.18"."""
-    from fi_compat.contracts import contracts, parameters
-
-    recorded = contracts("flashinfer")
-    intervals: list[list[str]] = []
-    inside = False
-    for release in recorded.releases:
-        if release not in _table.FLASHINFER_RELEASES:
-            continue
-        found = recorded.find(function, release)
-        has = found.signature is not None and any(p.name == parameter for p in parameters(found.signature))
-        if has and not inside:
-            intervals.append([f">={release}"])
-        elif inside and not has:
-            intervals[-1].append(f"<{release}")
-        inside = has
-    return " or ".join(",".join(i) for i in intervals)
-
-
-def fill(upstream: Upstream, required: dict[str, Any], optional: dict[str, Any], recorded: str = "") -> None:
-    """Put into ``required`` what was set and the installed release takes; refuse what was set and it lacks."""
-    parameters = upstream.parameters
-    for name, value in optional.items():
-        if value is not UNSET:
-            if name in parameters:
-                required[name] = value
-            elif value is not None and not _is_neutral(name, value):
-                dotted = recorded or f"{upstream.module}.{upstream.name}"
-                raise unsupported(upstream.name, f"{name}={_short(value)}", "flashinfer", since(dotted, name))
-
-
-def _is_neutral(name: str, value: Any) -> bool:
-    return isinstance(value, bool | int | str) and value in NEUTRAL.get(name, (False,))
-
-
-def _short(value: Any) -> str:
-    return repr(value) if isinstance(value, bool | int | float | str) else f"<{type(value).__name__}>"
-
-
-def refuse_removed(function: str, removed: dict[str, Any]) -> None:
-    """Raise for keywords that no release from 0.6.8 on takes: typed where an older release took them."""
-    name = next(iter(removed))
-    if name in REMOVED:
-        raise UnsupportedFeatureError(
-            f"{function}: {name} is in no release from 0.6.8 on, needed a call without it: {REMOVED[name]}",
-            feature=name,
-            since="<0.6.8",
-        )
-    raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def refuse_environment(name: str) -> None:
@@ -144,18 +54,34 @@ def refuse_environment(name: str) -> None:
     import inspect
 
     function = getattr(import_upstream("flashinfer.fused_moe"), name, None)
-    if function is None or "nvfp4_4over6" in inspect.signature(function).parameters:
-        return
-    for variable in _table.FOUR_OVER_SIX_VARIABLES:
-        if os.environ.get(variable) == "1":
-            raise ConfigurationError(
-                f"{name}: found {variable}=1 in the environment, which the installed FlashInfer obeys whatever a call says, needed it unset:"
-                f" unset {variable}, or pip install 'flashinfer-python>=0.7.4' and pass nvfp4_4over6"
-            )
+    if function is not None and "nvfp4_4over6" not in inspect.signature(function).parameters:
+        refuse_four_over_six(name, "the installed FlashInfer", "0.7.4")
 
 
-def pack(topk_ids: Tensor, topk_weights: Tensor) -> Tensor:
-    """See ``fi_compat.fused_moe.pack_topk_ids``."""
+def pack_topk_ids(topk_ids: Tensor, topk_weights: Tensor) -> Tensor:
+    """Pack expert ids and weights as every release's kernels read them: ``(expert_id << 16) | bfloat16 bits of the weight``.
+
+    Parameters
+    ----------
+    topk_ids : Tensor
+        ``[num_tokens, top_k]``, any integer dtype; ids below 32768.
+    topk_weights : Tensor
+        ``[num_tokens, top_k]``, any floating dtype; rounded to bfloat16.
+
+    Returns
+    -------
+    Tensor
+        ``[num_tokens, top_k]``, int32, on the device of ``topk_ids``.
+
+    Raises
+    ------
+    ValueError
+        The shapes differ.
+
+    Notes
+    -----
+    FlashInfer's fp4 docstrings of 0.6.8 to 0.6.12 state the halves the other way round; the kernels of all releases read this.
+    """
     import torch
 
     if topk_ids.shape != topk_weights.shape:
@@ -178,7 +104,7 @@ def _routed_ids(entry: Entry, topk_ids: Any) -> Any:
             entry.unpacked = hasattr(import_upstream("flashinfer.fused_moe.core"), "_split_precomputed_routing")
         if entry.unpacked:
             return ids.to(torch.int32), weights.to(torch.bfloat16)
-        return pack(ids, weights)
+        return pack_topk_ids(ids, weights)
     if topk_ids.dtype is not torch.int32:
         raise ValueError(
             f"{entry.name}: found topk_ids of dtype {topk_ids.dtype}, needed int32, packed: pass pack_topk_ids(ids, weights), or (ids, weights)"
@@ -215,9 +141,9 @@ def call_trtllm(entry: Entry, required: dict[str, Any], optional: dict[str, Any]
     fill(upstream, required, optional)
     parameters = upstream.parameters
     if "activation_type" in required:
-        required["activation_type"] = int(entry.member(_enums.ActivationType, required["activation_type"]))
+        required["activation_type"] = int(_enums.member(_enums.ActivationType, required["activation_type"], entry.name))
     if "routing_method_type" in required:
-        required["routing_method_type"] = int(entry.member(_enums.RoutingMethodType, required["routing_method_type"]))
+        required["routing_method_type"] = int(_enums.member(_enums.RoutingMethodType, required["routing_method_type"], entry.name))
     if "topk_ids" in required:
         required["topk_ids"] = _routed_ids(entry, required["topk_ids"])
     if "nvfp4_4over6" in parameters and "nvfp4_4over6" not in required:
@@ -268,7 +194,7 @@ def call_cutlass(entry: Entry, required: dict[str, Any], optional: dict[str, Any
     fill(upstream, required, optional)
     parameters = upstream.parameters
     if "activation_type" in required:
-        required["activation_type"] = entry.member(_enums.ActivationType, required["activation_type"])
+        required["activation_type"] = _enums.member(_enums.ActivationType, required["activation_type"], entry.name)
     if "use_fused_finalize" in parameters and required.get("use_fused_finalize") is None:
         # 0.7.4's rule, on every release: its default was True before, whatever torch was told about determinism.
         import torch

@@ -5,19 +5,18 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
+from fi_compat._options import fill
 from fi_compat._unset import UNSET
 from fi_compat._upstream import Upstream, unsupported
 from fi_compat.errors import UpstreamNotInstalledError
 
 from . import _enums
-from ._call import Entry, fill
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["UPSTREAMS", "make"]
 
-_RECORDED: Final = "flashinfer.fused_moe.CuteDslMoEWrapper"
 #: What 0.6.14's ``activation`` calls the activations that it has.
 _STRINGS: Final = {"Swiglu": "silu", "Relu2": "relu2"}
 
@@ -37,7 +36,6 @@ class _Wrapper(Upstream):
 
 
 _wrapper = _Wrapper("flashinfer.fused_moe", "CuteDslMoEWrapper")
-_entry = Entry("cute_dsl_moe")
 UPSTREAMS = {"cute_dsl_moe": (_wrapper,)}
 
 
@@ -46,7 +44,7 @@ def make(required: dict[str, Any], optional: dict[str, Any]) -> Any:
     limit = optional.pop("max_num_tokens")
     activation = optional.pop("activation_type")
     _activation(optional, activation)
-    fill(_wrapper, required, optional, _RECORDED)
+    fill(_wrapper, required, optional)
     graph = required.get("use_cuda_graph", False)
     # Up to 0.6.13 the flag preallocates: one output buffer for all calls, and a bound on the tokens.
     preallocates = graph and "activation" not in _wrapper.parameters and "activation_type" not in _wrapper.parameters
@@ -78,10 +76,11 @@ def _activation(optional: dict[str, Any], activation: Any) -> None:
     if activation is UNSET:
         return
     parameters = _wrapper.parameters
+    member = _enums.member(_enums.ActivationType, activation, "cute_dsl_moe")
     if "activation_type" in parameters:
-        optional["activation_type"] = int(_entry.member(_enums.ActivationType, activation))
+        optional["activation_type"] = int(member)
         return
-    name = _entry.member(_enums.ActivationType, activation).name
+    name = member.name
     if "activation" in parameters and name in _STRINGS:
         optional["activation"] = _STRINGS[name]
     elif name != "Swiglu":

@@ -6,13 +6,13 @@ import difflib
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from fi_compat._upstream import unsupported
+from fi_compat._upstream import import_upstream, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import IntEnum
 
-__all__ = ["ActivationType", "RoutingMethodType", "codes", "refuse"]
+__all__ = ["ActivationType", "RoutingMethodType", "member"]
 
 
 class ActivationType(Enum):
@@ -55,22 +55,42 @@ class RoutingMethodType(Enum):
 STABLE: Final[dict[type[Enum], int]] = {ActivationType: 7, RoutingMethodType: 6}
 
 
-def codes(ours: type[Enum], installed: type[IntEnum]) -> Mapping[tuple[type, Any], IntEnum]:
+_known: dict[type[Enum], Mapping[tuple[type, Any], IntEnum]] = {}
+
+
+def member(ours: type[Enum], value: Any, function: str) -> IntEnum:
+    """Return the installed release's member for an enum value.
+
+    Raises
+    ------
+    TypeError, ValueError, UnsupportedFeatureError
+        The value is not accepted, is unknown, or is newer than the installed release.
+    """
+    known = _known.get(ours)
+    if known is None:
+        known = _known[ours] = _codes(ours, getattr(import_upstream("flashinfer.tllm_enums"), ours.__name__))
+    found = known.get((type(value), value))
+    if found is None:
+        raise _refusal(ours, value, function)
+    return found
+
+
+def _codes(ours: type[Enum], installed: type[IntEnum]) -> Mapping[tuple[type, Any], IntEnum]:
     """Return the installed release's member for each value that is accepted, by ``(type(value), value)``.
 
     The type is part of the key since upstream's members are integers: ``ActivationType.Identity == 7`` on some releases.
     """
     found: dict[tuple[type, Any], IntEnum] = {}
-    for member in ours:
-        native = getattr(installed, member.name, None)
+    for own in ours:
+        native = getattr(installed, own.name, None)
         if native is not None:
-            found[ours, member] = found[str, member.name] = found[installed, native] = native
+            found[ours, own] = found[str, own.name] = found[installed, native] = native
             if native < STABLE[ours]:
                 found[int, int(native)] = native
     return found
 
 
-def refuse(ours: type[Enum], value: Any, function: str) -> Exception:
+def _refusal(ours: type[Enum], value: Any, function: str) -> Exception:
     """Build the error for a value that is not accepted, or that the installed release lacks."""
     parameter = "activation_type" if ours is ActivationType else "routing_method_type"
     name = value.name if isinstance(value, ours) else value

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fi_compat import _bindings
+from fi_compat._options import refuse_removed
 from fi_compat._unset import UNSET, Unset
-
-from ._call import refuse_removed
 
 if TYPE_CHECKING:
     from typing import NoReturn

@@ -10,7 +10,13 @@ from fi_compat._upstream import Upstream, import_upstream, unsupported
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["check_scales", "installed_layout", "interleave_scales", "interleave_weights", "sm90_scale_layout"]
+__all__ = [
+    "check_scales",
+    "installed_layout",
+    "interleave_moe_scales_for_sm90_mixed_gemm",
+    "interleave_moe_weights_for_sm90_mixed_gemm",
+    "sm90_scale_layout",
+]
 
 _scales = Upstream("flashinfer.fused_moe", "interleave_moe_scales_for_sm90_mixed_gemm")
 _weights = Upstream("flashinfer.fused_moe", "interleave_moe_weights_for_sm90_mixed_gemm")
@@ -76,13 +82,60 @@ def check_scales(required: dict[str, Any]) -> None:
             )
 
 
-def interleave_scales(scales: Tensor, group_size: int) -> Tensor:
-    """Call ``flashinfer.fused_moe.interleave_moe_scales_for_sm90_mixed_gemm``."""
+def interleave_moe_scales_for_sm90_mixed_gemm(scales: Tensor, group_size: int = 32) -> Tensor:
+    """Interleave weight scales for the SM90 mixed-input GEMM, in the installed release's layout.
+
+    Parameters
+    ----------
+    scales : Tensor
+        ``[num_experts, rows, K // group_size]``: uint8 (E8M0); on releases with the folded layout any dtype.
+    group_size : int
+        Elements per scale.
+
+    Returns
+    -------
+    Tensor
+        In the layout that ``sm90_scale_layout`` names. Never keep it for another release: it went 3-D (0.6.10), 5-D
+        (0.6.16), 3-D (0.6.16.post3), 5-D (0.6.18).
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The installed release has none (before 0.6.10).
+    ValueError
+        Upstream's, for shapes that it cannot serve.
+
+    Notes
+    -----
+    ``flashinfer.fused_moe.interleave_moe_scales_for_sm90_mixed_gemm``, 0.6.10.
+    """
     return _scales.call(scales, group_size=group_size)
 
 
-def interleave_weights(weight: Tensor, quant_type: str) -> Tensor:
-    """Call ``flashinfer.fused_moe.interleave_moe_weights_for_sm90_mixed_gemm``."""
+def interleave_moe_weights_for_sm90_mixed_gemm(weight: Tensor, quant_type: str = "fp4") -> Tensor:
+    """Interleave 4-bit weights for the SM90 mixed-input GEMM.
+
+    Parameters
+    ----------
+    weight : Tensor
+        ``[num_experts, n, k // 2]``, uint8, on a CUDA device of compute capability 9.0.
+    quant_type : {"fp4", "int4", "fp4_fp8"}
+        "fp4_fp8" exists on 0.6.16 to 0.6.16.post2 and from 0.6.18 on.
+
+    Returns
+    -------
+    Tensor
+        Same shape and dtype.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The installed release has no such function (before 0.6.10), or no such ``quant_type``.
+
+    Notes
+    -----
+    ``flashinfer.fused_moe.interleave_moe_weights_for_sm90_mixed_gemm``, 0.6.10.
+    """
     if quant_type == "fp4_fp8" and installed_layout() != "folded-5d":
         raise unsupported(
             "interleave_moe_weights_for_sm90_mixed_gemm", "quant_type='fp4_fp8'", "flashinfer", ">=0.6.16,<0.6.16.post3 or >=0.6.18"

@@ -408,7 +408,7 @@ def fused_moe(module: str) -> str:
     lines = [
         HEADER.format(doc="Fused MoE: every parameter of any release from 0.6.8 on, by keyword."),
         typing,
-        "\nfrom fi_compat import _bindings\nfrom fi_compat._unset import UNSET, Unset\n\nfrom ._call import refuse_removed\n",
+        "\nfrom fi_compat import _bindings\nfrom fi_compat._options import refuse_removed\nfrom fi_compat._unset import UNSET, Unset\n",
         "\nif TYPE_CHECKING:\n",
         "    from collections.abc import Sequence\n" if "Sequence[" in code else "",
         "    from typing import NoReturn\n\n",
@@ -430,7 +430,7 @@ def mla() -> str:
         (
             HEADER.format(doc="MLA decode: every parameter of any release from 0.6.8 on, by keyword."),
             "from typing import TYPE_CHECKING, Literal\n\nfrom . import _bindings\nfrom ._lse import base as _base\n",
-            "from ._unset import UNSET, Unset\nfrom .fused_moe._call import refuse_removed\n\nif TYPE_CHECKING:\n",
+            "from ._options import refuse_removed\nfrom ._unset import UNSET, Unset\n\nif TYPE_CHECKING:\n",
             "    from collections.abc import Sequence\n    from typing import NoReturn\n\n    from torch import Tensor\n\n",
             '__all__ = ["trtllm_batch_decode_with_kv_cache_mla"]\n\n\n',
             function(
