@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import random as _random
 import shutil
@@ -507,27 +508,19 @@ def engines(session: nox.Session) -> None:
         folder = CACHE / "engines" / f"{name}-{version}"
         session.run(str(tools()), str(SUPPORT / "fetch_engine.py"), name, version, str(folder), external=True)
         start = time.monotonic()
-        command = [str(python), "-m", "fi_compat", "audit", str(folder / name), "--matrix", "--fail-on", "never"]
-        result = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+        command = [str(python), "-m", "fi_compat", "audit", str(folder / name), "--json", "--fail-on", "never"]
+        report = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout)
         seconds = time.monotonic() - start
-        counts = {c[0]: (int(c[1]), int(c[2])) for c in (line.split() for line in result.stdout.splitlines()[2:])}
-        rows.append(
-            (
-                f"{name} {version}",
-                str(sum(1 for _ in folder.rglob("*.py"))),
-                f"{seconds:.0f}",
-                " ".join(f"{r}:{a}+{b}" for r, (a, b) in counts.items()),
-            )
-        )
+        broken = [f for f in report["findings"] if f["severity"] == "break"]
+        counts = {r: sum(r in f["releases"] for f in broken) for r in report["releases"]["flashinfer"]}
+        files = str(sum(1 for _ in folder.rglob("*.py")))
+        rows.append((f"{name} {version}", files, f"{seconds:.0f}", " ".join(f"{r}:{n}" for r, n in counts.items())))
         if pin:
-            broken = subprocess.run(
-                [*command[:5], "--flashinfer", f"=={pin}"], cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True
-            ).stdout
-            lines = [line for line in broken.splitlines() if " break [" in line]
-            session.log(f"{name} {version} at its own pin {pin}: {lines}")
+            here = [f"{f['file']}:{f['line']}: {f['name']}" for f in broken if pin in f["releases"]]
+            session.log(f"{name} {version} at its own pin {pin}: {here}")
             # One live bug is known: 0.5.15 pins 0.6.12, and its default SM120 decode imports what 0.6.14 is the first to have.
             known = ["sparse_mla_sm120_decode_dsv4"] if (name, version) == ("sglang", "0.5.15") else []
-            assert len(lines) == len(known) and all(k in line for k, line in zip(known, lines, strict=True)), lines
+            assert len(here) == len(known) and all(k in line for k, line in zip(known, here, strict=True)), here
         shutil.rmtree(folder)
     show(session, rows)
     assert len(rows) > 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from fi_compat import _prepare, _resolver
+from fi_compat import _resolver
 from fi_compat.contracts import contracts, parameters
 
 from ._rows import ENUM_PARAMETERS, ROWS
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from ._sites import Site
 
 __all__ = ["Finding", "binding_error", "judge"]
+
+#: Where the stable functions are; importing them imports no upstream.
+_MODULES = ("quantization", "moe", "fused_moe", "comm", "mla")
 
 Severity = Literal["break", "silent", "info"]
 
@@ -130,6 +134,12 @@ def _silent(site: Site, found: dict[str, Definition], bound: dict[str, tuple[Par
             yield finding("behaviour", "silent", where, row.meaning, row.remedy)
 
 
+def _moves(what: dict[str, list[str]]) -> tuple[str, list[str]]:
+    """Say what something is from which release on, and name the releases after the first meaning."""
+    words = ", ".join(f"{name} from {where[0]}" for name, where in what.items())
+    return words, [release for name in list(what)[1:] for release in what[name]]
+
+
 def _shifts(site: Site, bound: dict[str, tuple[Parameter, ...]], finding: Any) -> Iterator[Finding]:
     """Yield the places whose parameter differs between releases on which the call binds."""
     for place in range(site.positional):
@@ -138,8 +148,7 @@ def _shifts(site: Site, bound: dict[str, tuple[Parameter, ...]], finding: Any) -
             if place < len(found) and found[place].kind in {"positional", "either"}:
                 names.setdefault(found[place].name, []).append(release)
         if len(names) > 1:
-            words = ", ".join(f"{name} from {where[0]}" for name, where in names.items())
-            later = [r for name in list(names)[1:] for r in names[name]]
+            words, later = _moves(names)
             yield finding("positional-shift", "silent", later, f"argument {place} of {_last(site)} is {words}", "pass it by keyword")
             return
 
@@ -153,8 +162,7 @@ def _defaults(site: Site, bound: dict[str, tuple[Parameter, ...]], finding: Any)
                 defaults.setdefault(p.name, {}).setdefault(p.default, []).append(release)
     for name, values in defaults.items():
         if len(values) > 1:
-            words = ", ".join(f"{value} from {where[0]}" for value, where in values.items())
-            later = [r for value in list(values)[1:] for r in values[value]]
+            words, later = _moves(values)
             yield finding("default-moved", "silent", later, f"the default of {name} is {words}", f"pass {name}=")
 
 
@@ -177,9 +185,9 @@ def _last(site: Site) -> str:
 def _remedy(site: Site, found: dict[str, Definition]) -> str:
     """Name what is right on every release: fi_compat where it serves the name."""
     last = _last(site)
-    if last in _prepare.STABLE or last == "CuteDslMoEWrapper":
-        module = {"moe": "fused_moe", "mla": "mla"}.get("moe" if "moe" in last else "mla" if "mla" in last or "merge" in last else "", "")
-        module = "comm" if "allreduce" in last else module or "quantization"
-        return f"from fi_compat.{module} import {'cute_dsl_moe' if last == 'CuteDslMoEWrapper' else last}"
+    ours = {"CuteDslMoEWrapper": "cute_dsl_moe"}.get(last, last)
+    for module in _MODULES:
+        if ours in importlib.import_module(f"fi_compat.{module}").__all__:
+            return f"from fi_compat.{module} import {ours}"
     there = [r for r, d in found.items() if d.kind != "missing"]
     return f"there on {there[0]} to {there[-1]}" if there else ""

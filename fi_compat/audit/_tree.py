@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ._judge import Finding
+    from ._scopes import Values
     from ._sites import Site
+
+    Exports = dict[str, dict[str, Values]]
 
 __all__ = ["Report", "analysed_sites", "audit", "flashinfer_releases", "triton_kernels_trees"]
 
@@ -160,17 +163,11 @@ def analysed_sites(path: Path) -> list[Site]:
 
 def _without_repeats(findings: list[Finding]) -> list[Finding]:
     """Sort, and drop a missing name that is only the beginning of a longer one on the same line."""
-    missing = {(f.file, f.line, f.name) for f in findings if f.rule == "missing-name"}
-    kept = (
-        [
-            f
-            for f in findings
-            if f.rule != "missing-name"
-            or not any(n != f.name and f.name.startswith(f"{n}.") for file, line, n in missing if (file, line) == (f.file, f.line))
-        ]
-        if len(missing) < 20_000
-        else findings
-    )
+    missing: dict[tuple[str, int], set[str]] = {}
+    for f in findings:
+        if f.rule == "missing-name":
+            missing.setdefault((f.file, f.line), set()).add(f.name)
+    kept = [f for f in findings if f.rule != "missing-name" or not any(f.name.startswith(f"{n}.") for n in missing[f.file, f.line])]
     return sorted(set(kept), key=lambda f: (f.file, f.line, f.rule, f.name, f.message))
 
 
@@ -219,22 +216,18 @@ def _read(file: Path, report: Report) -> bytes | None:
 
 def _analysed(root: Path, report: Report) -> Iterator[tuple[str, FileSites, list[str]]]:
     """Yield each file that matters with its sites: those that mention an upstream, then those that import one of them."""
-    sources: dict[Path, bytes] = {}
-    others: dict[Path, bytes] = {}
-    for file in _files(root):
-        raw = _read(file, report)
-        if raw is not None:
-            (sources if _MENTIONS.search(raw) else others)[file] = raw
+    sources = {file: raw for file in _files(root) if (raw := _read(file, report)) is not None}
+    mentioning = [file for file, raw in sources.items() if _MENTIONS.search(raw)]
     folders: dict[Path, tuple[str, ...]] = {}
-    modules = {file: _module_of(file, root, folders) for file in (*sources, *others)}
+    modules = {file: _module_of(file, root, folders) for file in sources}
     results: dict[Path, FileSites] = {}
-    exported: dict[str, dict[str, frozenset[tuple[object, ...] | None]]] = {}
+    exported: Exports = {}
     imported: dict[Path, tuple[frozenset[bytes], bool]] = {}
-    pending: list[Path] = list(sources)
+    pending = mentioning
     for _ in range(HOPS + 1):
         batch = pending
         fresh: set[str] = set()
-        for file, found in zip(batch, _parsed([(sources.get(f) or others[f], *modules[f]) for f in batch], exported), strict=True):
+        for file, found in zip(batch, _parsed([(sources[f], *modules[f]) for f in batch], exported), strict=True):
             results[file] = found
             module = modules[file][0]
             if found.exports and exported.get(module) != found.exports:
@@ -247,7 +240,7 @@ def _analysed(root: Path, report: Report) -> Iterator[tuple[str, FileSites, list
         names = b"|".join(sorted({re.escape(n.encode()) for m in fresh for n in exported[m]}))
         uses = re.compile(rb"\b(?:" + names + rb")\b|import[ \t]+\*")
         pending = []
-        for file, raw in {**sources, **others}.items():
+        for file, raw in sources.items():
             if file not in imported:
                 lines = _IMPORTS.findall(raw)
                 imported[file] = frozenset(_WORDS.findall(b" ".join(lines))), any(line.startswith(b".") for line in lines)
@@ -257,18 +250,18 @@ def _analysed(root: Path, report: Report) -> Iterator[tuple[str, FileSites, list
         if not pending:
             break
     for file in sorted(results):
-        raw = sources.get(file) or others[file]
-        if file in sources or any(results[file].sites):
+        if results[file].sites or _MENTIONS.search(sources[file]):
+            raw = sources[file]
             yield str(file), results[file], raw.decode("utf-8", "replace").splitlines() if b"fi-compat" in raw else []
 
 
-def _parsed(jobs: list[tuple[bytes, str, bool]], exported: dict[str, dict[str, frozenset[tuple[object, ...] | None]]]) -> list[FileSites]:
+def _parsed(jobs: list[tuple[bytes, str, bool]], exported: Exports) -> list[FileSites]:
     if len(jobs) < _WORTH_A_POOL or (os.cpu_count() or 1) < 2:
         return [_one((*job, exported)) for job in jobs]
     with ProcessPoolExecutor() as pool:
         return list(pool.map(_one, [(*job, exported) for job in jobs], chunksize=8))
 
 
-def _one(job: tuple[bytes, str, bool, dict[str, dict[str, frozenset[tuple[object, ...] | None]]]]) -> FileSites:
+def _one(job: tuple[bytes, str, bool, Exports]) -> FileSites:
     source, module, package, exported = job
     return sites_of(source, module, package=package, exported=exported)

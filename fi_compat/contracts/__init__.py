@@ -95,11 +95,6 @@ class Contracts:
         """Every module of any release."""
         return frozenset(self._data["modules"])
 
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """Every name that any module of any release defines or re-exports, without its module."""
-        return frozenset(name for module in self._data["modules"].values() for name in module["names"])
-
     def find(self, dotted: str, release: str | int) -> Definition:
         """Say what a dotted name is in a release.
 
@@ -120,10 +115,6 @@ class Contracts:
         if found is None:
             found = self._found[dotted, index] = self._walk(dotted.split("."), index, 0)
         return found
-
-    def history(self, dotted: str) -> tuple[Definition, ...]:
-        """Return what a dotted name is in each release, in their order."""
-        return tuple(self.find(dotted, i) for i in range(len(self.releases)))
 
     def exports(self, module: str, release: str | int) -> frozenset[str]:
         """Return the names that ``from module import *`` binds in a release."""
@@ -161,7 +152,7 @@ class Contracts:
         if module != self.upstream or depth > _ALIASES_FOLLOWED:
             return Definition("unknown", ".".join(parts))
         position = 1
-        while position <= len(parts):
+        while True:
             if not self._exists(module, index):
                 return Definition("missing", module)
             if module in self._data["left_out"]:
@@ -184,7 +175,6 @@ class Contracts:
             if extra.get("open") or (extra.get("private") and name.startswith("_")) or (name.startswith("__") and name.endswith("__")):
                 return Definition("unknown", ".".join(parts))
             return Definition("missing", submodule)
-        return Definition("module", module)
 
     def _from_stars(self, module: str, name: str, index: int) -> Any:
         extra = self._at(self._data["modules"][module]["extra"], index) or {}

@@ -9,17 +9,13 @@ from types import SimpleNamespace
 import pytest
 import stand_in
 import torch
-from packaging.version import Version
+from releases import since
 
 import fi_compat
 from fi_compat import errors, fused_moe
 from fi_compat.fused_moe import ActivationType
 
 SHAPE = {"num_experts": 8, "top_k": 2, "hidden_size": 256, "intermediate_size": 512}
-
-
-def since(release: str, version: str) -> bool:
-    return Version(release) >= Version(version)
 
 
 @pytest.fixture

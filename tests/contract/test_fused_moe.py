@@ -14,15 +14,11 @@ import pytest
 import torch
 from moe_calls import BF16, CALLS, EXPERTS, HIDDEN, IDS, INTER, SLOTS, TOKENS, U8, WEIGHTS, cutlass, fp4, logits
 from packaging.version import Version
+from releases import since
 
 import fi_compat
 from fi_compat import errors, fused_moe
 from fi_compat.fused_moe import ActivationType, RoutingMethodType
-
-
-def since(release: str, version: str) -> bool:
-    return Version(release) >= Version(version)
-
 
 TRTLLM = [name for name in CALLS if name.startswith("trtllm")]
 ROUTED = [name for name in CALLS if "routed" in name]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from packaging.version import Version
+from releases import since
 
 import fi_compat
 from fi_compat import attention, errors, mla
@@ -16,10 +16,6 @@ from fi_compat import attention, errors, mla
 REQUESTS, HEADS, RANK, ROPE, PAGE = 2, 8, 512, 64, 64
 #: What the recorded kernels write: the same log-sum-exp in base 2 and in natural logarithms.
 BASE2, NATURAL = 3.0, 3.0 * math.log(2)
-
-
-def since(release: str, version: str) -> bool:
-    return Version(release) >= Version(version)
 
 
 def arguments(**changed: object) -> dict:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from packaging.version import Version
+from releases import since
 
 import fi_compat
 from fi_compat import _bindings, _table, errors, quantization, reference
@@ -17,10 +17,6 @@ from fi_compat.quantization import SfLayout
 
 X = torch.arange(4 * 64, dtype=torch.float32).reshape(4, 64).sub(100).div(7).to(torch.bfloat16)
 SCALE = torch.tensor([3.0])
-
-
-def since(release: str, version: str) -> bool:
-    return Version(release) >= Version(version)
 
 
 def test_the_published_wheel_is_what_is_imported(release) -> None:

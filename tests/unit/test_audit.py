@@ -171,6 +171,25 @@ def test_b18_b19_modules_and_functions_that_are_nowhere(tmp_path) -> None:
     assert [f.releases for f in report.findings] == [("R2", "R3", "R4", "FORK")]
 
 
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("from triton_kernels.routing import routing", "from fi_compat.moe import routing"),
+        ("from triton_kernels.matmul_ogs import matmul_ogs", "from fi_compat.moe import matmul_ogs"),
+        ("from flashinfer.comm.none import allreduce_fusion", "from fi_compat.comm import allreduce_fusion"),
+        ("from flashinfer.none import merge_state", "from fi_compat.mla import merge_state"),
+        ("from flashinfer.none import CuteDslMoEWrapper", "from fi_compat.fused_moe import cute_dsl_moe"),
+        ("from flashinfer.none import shuffle_matrix_a", "from fi_compat.quantization import shuffle_matrix_a"),
+        ("from flashinfer.autotuner import set_autotune_process_group", "there on 0.6.16 to 0.7.4"),
+    ],
+)
+def test_the_remedy_is_an_import_that_works_or_the_releases_that_have_it(tmp_path, line, remedy) -> None:
+    """Where the stable API serves the name, the module that has it."""
+    (tmp_path / "engine.py").write_text(f"{line}\n")
+    (only,) = audit(tmp_path, triton_kernels="3.8", flashinfer=">=0.6.8").findings
+    assert only.remedy == remedy
+
+
 def test_b51_a_positional_shift_is_silent(tmp_path) -> None:
     """B51: the seventh place of fp4_quantize, and only across the release that moved it."""
     source = "from flashinfer import fp4_quantize\nfp4_quantize(x, s, 16, False, True, False, True)\n"
